@@ -1,0 +1,36 @@
+#ifndef HEADWAY_RUNTIME_KV_KV_STORAGE_H_
+#define HEADWAY_RUNTIME_KV_KV_STORAGE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/kv_layer_view.h"
+#include "runtime/device/host_buffer.h"
+
+namespace headway {
+
+// The memory of one rank's KV cache: every layer and local head, `num_blocks` blocks. Zeroed; 64
+// bytes of slack after each layer. Which block belongs to whom is BlockPool's affair.
+class KvStorage {
+ public:
+  static absl::StatusOr<std::unique_ptr<KvStorage>> Create(int layers, int kv_heads, int head_dim,
+                                                           DType dtype, int num_blocks);
+  std::span<const kernels::KvLayerView> layers() const { return views_; }
+  int num_blocks() const { return num_blocks_; }
+  // Bytes per (layer, head, block).
+  int64_t run_bytes() const { return views_[0].RunBytes(); }
+
+ private:
+  KvStorage() = default;
+  HostBuffer memory_;
+  std::vector<kernels::KvLayerView> views_;
+  int num_blocks_ = 0;
+};
+
+// 2 x layers x kv_heads x head_dim x positions x bytes.
+int64_t KvBytes(int layers, int kv_heads, int head_dim, int64_t positions, DType dtype);
+
+}  // namespace headway
+
+#endif  // HEADWAY_RUNTIME_KV_KV_STORAGE_H_
