@@ -1,0 +1,33 @@
+#include "runtime/sched/batching.h"
+
+#include <algorithm>
+
+namespace headway {
+
+std::vector<int> DecideBatch(std::span<const RunnableSequence> sequences,
+                             const BatchLimits& limits) {
+  std::vector<int> counts(sequences.size(), 0);
+  int rows = limits.max_rows;
+  int logit_rows = limits.max_logit_rows;
+  auto take = [&](size_t i) {
+    const RunnableSequence& sequence = sequences[i];
+    int count = std::min({sequence.remaining, rows, limits.max_chunk});
+    if (sequence.all_logits) count = std::min(count, logit_rows);
+    if (count <= 0) return;
+    const bool reaches_end = count == sequence.remaining;
+    const int wanted = sequence.all_logits ? count : reaches_end ? 1 : 0;
+    if (wanted > logit_rows) return;
+    counts[i] = count;
+    rows -= count;
+    logit_rows -= wanted;
+  };
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (sequences[i].decoding) take(i);
+  }
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (!sequences[i].decoding) take(i);
+  }
+  return counts;
+}
+
+}  // namespace headway

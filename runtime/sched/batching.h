@@ -1,0 +1,32 @@
+#ifndef HEADWAY_RUNTIME_SCHED_BATCHING_H_
+#define HEADWAY_RUNTIME_SCHED_BATCHING_H_
+
+#include <span>
+#include <vector>
+
+namespace headway {
+
+// What batching knows of a sequence that is ready to compute.
+struct RunnableSequence {
+  int remaining =
+      0;  // positions whose tokens are known and not yet computed; 1 for a decoding sequence
+  bool decoding = false;    // delivers a token every step: served before prompts
+  bool all_logits = false;  // every computed row wants logits, not the last alone
+};
+
+struct BatchLimits {
+  int max_rows = 0;        // tokens of one step
+  int max_logit_rows = 0;  // rows of one step that want logits
+  int max_chunk = 0;       // tokens of one prompt in one step
+};
+
+// How many positions of each sequence the next step computes (0: waits). Decoding sequences first,
+// then prompts in the order given, as far as rows last; so a long prompt cannot delay the tokens of
+// others by more than one step. Pure. Since no op looks across rows, the choice moves time only,
+// never bits.
+std::vector<int> DecideBatch(std::span<const RunnableSequence> sequences,
+                             const BatchLimits& limits);
+
+}  // namespace headway
+
+#endif  // HEADWAY_RUNTIME_SCHED_BATCHING_H_
