@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace headway {
@@ -10,8 +11,14 @@ namespace headway {
 // Number formats of stored tensors. Quantised ones come in blocks of 32 along the last dimension.
 enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
 
+inline constexpr DType kAllDTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16,
+                                       DType::kQ8_0, DType::kQ4_0, DType::kQ4_1};
+
 // "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1".
 std::string_view DTypeName(DType dtype);
+
+// The other way round; none for any other text.
+std::optional<DType> DTypeFromName(std::string_view name);
 
 // Values of one block: 32 for the quantised formats, else 1.
 constexpr int BlockElements(DType dtype) { return dtype >= DType::kQ8_0 ? 32 : 1; }
