@@ -47,4 +47,15 @@ absl::StatusOr<TokenEvent> TokenChooser::Choose(std::span<const float> logits,
   return event;
 }
 
+void TokenChooser::Score(std::span<const float> logits, int32_t token, int top,
+                         std::vector<float>& logprobs,
+                         std::vector<std::vector<TokenEvent::Alternative>>& tops) {
+  kernels::TokenLogprob chosen;
+  top_.clear();
+  kernels::Logprobs(logits, token, top, workspace_, &chosen, &top_);
+  logprobs.push_back(chosen.logprob);
+  auto& alternatives = tops.emplace_back();
+  for (const kernels::TokenLogprob& t : top_) alternatives.push_back({t.token, t.logprob});
+}
+
 }  // namespace headway

@@ -1,0 +1,215 @@
+// Sequences that arrive with their KV: blocks are reserved first, a peer fills them, and decoding
+// starts when everything that the sealed manifest names has arrived and agrees.
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "runtime/node/node_loop.h"
+
+namespace headway {
+namespace {
+
+// Unique among all nodes that could push to one another, since a prefill node keeps reservations of
+// many decode nodes.
+uint64_t NewReservationId() {
+  std::random_device device;
+  const uint64_t id = (static_cast<uint64_t>(device()) << 32) | device();
+  return id == 0 ? 1 : id;
+}
+
+}  // namespace
+
+uint64_t NodeLoop::Reserve(ReserveTask task) {
+  return Post([this, task = std::move(task)](uint64_t id) mutable {
+    auto admit = [&]() -> absl::Status {
+      HEADWAY_RETURN_IF_ERROR(health());
+      if (options_.role != NodeRole::kDecode) {
+        return absl::FailedPreconditionError(absl::StrCat("Reserve needs a decode node; this is a ",
+                                                          NodeRoleName(options_.role), " node"));
+      }
+      const int64_t total = static_cast<int64_t>(task.prompt_tokens) + task.max_tokens;
+      if (task.prompt_tokens < 1 || task.max_tokens < 1 || total > engine_.limits().max_positions) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("reservation of ", task.prompt_tokens, " prompt tokens and max_tokens ",
+                         task.max_tokens, "; the model has ", engine_.limits().max_positions,
+                         " positions on this node"));
+      }
+      auto sequence = std::make_unique<Sequence>();
+      sequence->id = id;
+      sequence->kind = Sequence::Kind::kDecode;
+      sequence->request_id = std::move(task.request_id);
+      sequence->prompt_tokens = task.prompt_tokens;
+      sequence->sampling.max_tokens = task.max_tokens;
+      sequence->reservation.lease_ms = task.lease_ms <= 0
+                                           ? options_.max_lease_ms
+                                           : std::min(task.lease_ms, options_.max_lease_ms);
+      sequence->reserve_done = task.done;
+      return Enqueue(std::move(sequence));
+    };
+    if (absl::Status status = admit(); !status.ok()) task.done(status);
+  });
+}
+
+void NodeLoop::GrantReservation(Sequence& sequence) {
+  sequence.state = Sequence::State::kReserved;
+  ReservationGrant& grant = sequence.reservation;
+  do {
+    grant.reservation_id = NewReservationId();
+  } while (by_reservation_.contains(grant.reservation_id));
+  grant.epoch = options_.epoch;
+  grant.degree = static_cast<int>(rank_addresses_.size());
+  grant.rank_addresses = rank_addresses_;
+  by_reservation_[grant.reservation_id] = sequence.id;
+  sequence.lease_deadline_nanos = clock_.NowNanos() + grant.lease_ms * 1'000'000;
+  sequence.transfer_open = true;
+  // Only the prompt's blocks can be filled by a peer.
+  std::vector<int32_t> table = sequence.blocks.ids();
+  table.resize(BlocksFor(sequence.prompt_tokens));
+  command_.opens.push_back({.reservation_id = grant.reservation_id,
+                            .epoch = grant.epoch,
+                            .block_table = std::move(table)});
+  granted_.push_back(sequence.id);
+}
+
+void NodeLoop::AnswerGrants() {
+  for (uint64_t id : std::exchange(granted_, {})) {
+    auto found = sequences_.find(id);
+    if (found == sequences_.end()) continue;
+    auto done = std::exchange(found->second->reserve_done, nullptr);
+    if (done) done(found->second->reservation);
+  }
+}
+
+uint64_t NodeLoop::Decode(DecodeTask task) {
+  return Post(
+      [this, task = std::move(task)](uint64_t handle) mutable { TakeUp(handle, std::move(task)); });
+}
+
+void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
+  auto check = [&]() -> absl::StatusOr<SequencePtr*> {
+    HEADWAY_RETURN_IF_ERROR(health());
+    auto known = by_reservation_.find(task.manifest.reservation_id);
+    if (known == by_reservation_.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("reservation ", task.manifest.reservation_id,
+                       " is not known here: its lease ran out or it was released"));
+    }
+    SequencePtr& sequence = sequences_.at(known->second);
+    if (sequence->kind != Sequence::Kind::kDecode ||
+        sequence->state != Sequence::State::kReserved) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("reservation ", task.manifest.reservation_id, " is already being decoded"));
+    }
+    if (task.manifest.epoch != sequence->reservation.epoch) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "reservation ", task.manifest.reservation_id, " is of epoch ",
+          sequence->reservation.epoch, ", the manifest of epoch ", task.manifest.epoch));
+    }
+    if (task.manifest.ranks.size() != rank_addresses_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the manifest names ", task.manifest.ranks.size(), " ranks, this node has ",
+                       rank_addresses_.size()));
+    }
+    if (static_cast<int>(task.prompt.size()) != sequence->prompt_tokens ||
+        task.sampling.max_tokens > sequence->sampling.max_tokens) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reserved for ", sequence->prompt_tokens, " prompt tokens and max_tokens ",
+                       sequence->sampling.max_tokens, ", asked to decode ", task.prompt.size(),
+                       " and ", task.sampling.max_tokens));
+    }
+    HEADWAY_RETURN_IF_ERROR(CheckTokens(task.prompt, task.sampling.max_tokens));
+    HEADWAY_RETURN_IF_ERROR(CheckTokens({task.first_token}, 0));
+    return &sequence;
+  };
+  absl::StatusOr<SequencePtr*> checked = check();
+  if (!checked.ok()) {
+    task.sink->OnDone(checked.status());
+    return;
+  }
+  Sequence& sequence = ***checked;
+  sequence.request_id = std::move(task.request_id);
+  sequence.tokens = std::move(task.prompt);
+  sequence.tokens.reserve(sequence.prompt_tokens + task.sampling.max_tokens);
+  sequence.tokens.push_back(task.first_token);
+  sequence.sampling = std::move(task.sampling);
+  sequence.trace = task.trace;
+  sequence.manifest = std::move(task.manifest);
+  sequence.sink = task.sink;
+  sequence.state = Sequence::State::kArriving;
+  // The stream's handle is the one that the caller can cancel: the sequence answers to it from now
+  // on.
+  Rename(sequence.id, handle);
+}
+
+void NodeLoop::Rename(uint64_t from, uint64_t to) {
+  auto node = sequences_.extract(from);
+  node.key() = to;
+  node.mapped()->id = to;
+  by_reservation_[node.mapped()->reservation.reservation_id] = to;
+  std::replace(running_.begin(), running_.end(), from, to);
+  sequences_.insert(std::move(node));
+}
+
+void NodeLoop::HandleArrival(Sequence& sequence, std::span<const ReceiveReport> ranks) {
+  int64_t bytes = 0;
+  bool complete = true;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const ReceiveReport& report = ranks[rank];
+    if (report.code != 0) {
+      End(sequence.id,
+          absl::Status(static_cast<absl::StatusCode>(report.code),
+                       absl::StrCat("KV transfer to decode rank ", rank, ": ", report.message)));
+      return;
+    }
+    if (report.received.runs > sequence.manifest.ranks[rank].runs ||
+        (report.received.runs == sequence.manifest.ranks[rank].runs &&
+         report.received.digest != sequence.manifest.ranks[rank].digest)) {
+      End(sequence.id, absl::DataLossError(absl::StrCat(
+                           "KV transfer to decode rank ", rank, ": ", report.received.runs,
+                           " runs arrived that differ from the ",
+                           sequence.manifest.ranks[rank].runs, " of the sealed manifest")));
+      return;
+    }
+    complete &= report.received == sequence.manifest.ranks[rank];
+    bytes += report.bytes;
+  }
+  if (!complete) return;
+  counters_.kv_bytes_received += bytes;
+  // From here on the blocks are this node's own: nothing may write them from outside.
+  command_.closes.push_back(sequence.reservation.reservation_id);
+  sequence.transfer_open = false;
+  by_reservation_.erase(sequence.reservation.reservation_id);
+  sequence.reservation.reservation_id = 0;
+  sequence.computed = sequence.prompt_tokens;
+  sequence.state = Sequence::State::kComputing;
+}
+
+void NodeLoop::ExpireLeases() {
+  const int64_t now = clock_.NowNanos();
+  std::vector<uint64_t> expired;
+  for (const auto& [id, sequence] : sequences_) {
+    const bool leased = sequence->state == Sequence::State::kReserved ||
+                        sequence->state == Sequence::State::kArriving;
+    if (leased && now >= sequence->lease_deadline_nanos) expired.push_back(id);
+  }
+  for (uint64_t id : expired) {
+    const Sequence& sequence = *sequences_.at(id);
+    End(id, absl::DeadlineExceededError(absl::StrCat("the reservation's lease of ",
+                                                     sequence.reservation.lease_ms,
+                                                     " ms ran out before its KV had arrived")));
+  }
+}
+
+void NodeLoop::Release(uint64_t reservation_id, uint64_t epoch) {
+  Post([this, reservation_id, epoch](uint64_t) {
+    if (!health().ok() || epoch != options_.epoch || options_.role != NodeRole::kDecode) return;
+    auto known = by_reservation_.find(reservation_id);
+    if (known == by_reservation_.end()) return;
+    if (sequences_.at(known->second)->state != Sequence::State::kReserved) return;
+    End(known->second, absl::OkStatus());
+  });
+}
+
+}  // namespace headway

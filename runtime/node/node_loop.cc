@@ -1,0 +1,377 @@
+#include "runtime/node/node_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "runtime/base/check.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+namespace headway {
+namespace {
+
+// How long the loop sleeps while it waits for a transfer: a prompt's first token is late by at most
+// this.
+constexpr std::chrono::microseconds kPollInterval(200);
+// How long it sleeps when only a lease could run out.
+constexpr std::chrono::milliseconds kIdleInterval(50);
+
+}  // namespace
+
+const char* NodeRoleName(NodeRole role) {
+  switch (role) {
+    case NodeRole::kPrefill:
+      return "prefill";
+    case NodeRole::kDecode:
+      return "decode";
+    case NodeRole::kMixed:
+      return "mixed";
+  }
+  return "";
+}
+
+NodeLoop::NodeLoop(const NodeOptions& options, RankEngine& engine, RankWorker& worker,
+                   std::vector<std::string> rank_addresses, const Clock& clock)
+    : options_(options),
+      engine_(engine),
+      worker_(worker),
+      rank_addresses_(std::move(rank_addresses)),
+      clock_(clock),
+      pool_(engine.kv().num_blocks()),
+      chooser_(engine.config().vocabulary, engine.config().eos_tokens),
+      recorder_(engine.config().hidden) {}
+
+NodeLoop::~NodeLoop() { Stop(); }
+
+void NodeLoop::Start() {
+  thread_ = std::thread([this] {
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        if (stop_ || ended_) break;
+      }
+      if (!RunOnce()) Wait();
+    }
+    Fail(absl::UnavailableError("the node is shutting down"));
+  });
+}
+
+void NodeLoop::Stop() {
+  {
+    std::unique_lock lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    Fail(absl::UnavailableError("the node is shutting down"));
+  }
+}
+
+absl::Status NodeLoop::health() const {
+  std::unique_lock lock(mutex_);
+  return health_;
+}
+
+uint64_t NodeLoop::Post(std::function<void(uint64_t)> action) {
+  std::unique_lock lock(mutex_);
+  const uint64_t id = next_id_++;
+  if (ended_) {
+    // Nobody drains the inbox any more; every action starts by looking at the health and only
+    // reports it.
+    lock.unlock();
+    action(id);
+    return id;
+  }
+  inbox_.push_back([id, action = std::move(action)] { action(id); });
+  lock.unlock();
+  wake_.notify_all();
+  return id;
+}
+
+void NodeLoop::Wait() {
+  bool polling = false;
+  bool leases = false;
+  for (const auto& [id, sequence] : sequences_) {
+    polling |= sequence->state == Sequence::State::kArriving ||
+               sequence->state == Sequence::State::kSending;
+    leases |= sequence->state == Sequence::State::kReserved;
+  }
+  std::unique_lock lock(mutex_);
+  auto ready = [this] { return stop_ || !inbox_.empty(); };
+  if (polling) {
+    wake_.wait_for(lock, kPollInterval, ready);
+  } else if (leases) {
+    wake_.wait_for(lock, kIdleInterval, ready);
+  } else {
+    wake_.wait(lock, ready);
+  }
+}
+
+bool NodeLoop::DrainInbox() {
+  std::vector<std::function<void()>> actions;
+  {
+    std::unique_lock lock(mutex_);
+    actions.swap(inbox_);
+  }
+  for (auto& action : actions) action();
+  return !actions.empty();
+}
+
+bool NodeLoop::RunOnce() {
+  bool worked = DrainInbox();
+  if (!health().ok()) return worked;
+  ExpireLeases();
+  StartWaiting();
+  AddSpans(command_);
+  const bool transfers = !command_.empty();
+  AddPolls(command_);
+  if (command_.empty() && releasing_.empty()) return worked;
+
+  RankCommand command = std::exchange(command_, RankCommand());
+  std::vector<BlockSpan> released = std::exchange(releasing_, {});
+  if (!command.empty()) {
+    if (tracing_) {
+      int rows = 0;
+      for (const CommandSpan& span : command.spans) rows += static_cast<int>(span.tokens.size());
+      recorder_.Begin(rows, engine_.config().layers);
+    }
+    absl::StatusOr<RankWorker::Reports> reports =
+        worker_.Lead(command, tracing_ ? &recorder_ : nullptr);
+    if (!reports.ok()) {
+      Fail(absl::UnavailableError(
+          absl::StrCat("the node's ranks stopped: ", reports.status().message())));
+      return true;
+    }
+    released.clear();
+    AnswerGrants();
+    Deliver();
+    HandleReports(command, *reports);
+  }
+  // A turn that only looked at transfers is no reason to look again at once.
+  return worked || transfers;
+}
+
+AdmissionSnapshot NodeLoop::Snapshot() const {
+  AdmissionSnapshot snapshot;
+  snapshot.capacity_blocks = pool_.capacity();
+  snapshot.free_blocks = pool_.free();
+  snapshot.running = static_cast<int>(running_.size());
+  snapshot.waiting = static_cast<int>(waiting_.size());
+  for (uint64_t id : waiting_) snapshot.waiting_tokens += sequences_.at(id)->prompt_tokens;
+  return snapshot;
+}
+
+absl::Status NodeLoop::CheckTokens(const std::vector<int32_t>& tokens, int more) const {
+  if (tokens.empty())
+    return absl::InvalidArgumentError("the prompt is empty: send at least one token");
+  const int64_t total = static_cast<int64_t>(tokens.size()) + more;
+  if (more < 0 || total > engine_.limits().max_positions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt of ", tokens.size(), " tokens and max_tokens ", more, " exceed the ",
+                     engine_.limits().max_positions, " positions of the model on this node"));
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= engine_.config().vocabulary) {
+      return absl::InvalidArgumentError(absl::StrCat("prompt token ", i, " is ", tokens[i],
+                                                     "; the vocabulary has ",
+                                                     engine_.config().vocabulary, " ids"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NodeLoop::Enqueue(SequencePtr sequence) {
+  HEADWAY_RETURN_IF_ERROR(health());
+  HEADWAY_RETURN_IF_ERROR(DecideEnqueue(Snapshot(), options_.queue, sequence->blocks_needed(),
+                                        sequence->prompt_tokens));
+  sequence->enqueued_nanos = clock_.NowNanos();
+  waiting_.push_back(sequence->id);
+  sequences_.emplace(sequence->id, std::move(sequence));
+  return absl::OkStatus();
+}
+
+void NodeLoop::StartWaiting() {
+  while (!waiting_.empty()) {
+    Sequence& sequence = *sequences_.at(waiting_.front());
+    if (!DecideStart(Snapshot(), options_.queue, sequence.blocks_needed())) return;
+    absl::StatusOr<BlockSpan> blocks = pool_.TryAllocate(sequence.blocks_needed());
+    if (!blocks.ok()) return;
+    waiting_.pop_front();
+    sequence.blocks = *std::move(blocks);
+    sequence.started_nanos = clock_.NowNanos();
+    running_.push_back(sequence.id);
+    Begin(sequence);
+  }
+}
+
+void NodeLoop::AddSpans(RankCommand& command) {
+  std::vector<Sequence*> ready;
+  std::vector<RunnableSequence> runnable;
+  for (uint64_t id : running_) {
+    Sequence& sequence = *sequences_.at(id);
+    if (sequence.state != Sequence::State::kComputing) continue;
+    ready.push_back(&sequence);
+    runnable.push_back({.remaining = sequence.remaining(),
+                        .decoding = sequence.decoding(),
+                        .all_logits = sequence.all_logits()});
+  }
+  const BatchLimits limits = {.max_rows = engine_.limits().max_rows,
+                              .max_logit_rows = engine_.limits().max_logit_rows,
+                              .max_chunk = options_.max_chunk};
+  const std::vector<int> counts = DecideBatch(runnable, limits);
+  spans_.clear();
+  tracing_ = false;
+  int row = 0;
+  int logit_row = 0;
+  for (size_t i = 0; i < ready.size(); ++i) {
+    if (counts[i] == 0) continue;
+    Sequence& sequence = *ready[i];
+    const int end = sequence.computed + counts[i];
+    const bool reaches_end = end == static_cast<int>(sequence.tokens.size());
+    CommandSpan span;
+    span.tokens.assign(sequence.tokens.begin() + sequence.computed, sequence.tokens.begin() + end);
+    span.first_position = sequence.computed;
+    span.block_table = sequence.blocks.ids();
+    span.logits = sequence.all_logits() ? BatchSpan::Logits::kAll
+                  : reaches_end         ? BatchSpan::Logits::kLast
+                                        : BatchSpan::Logits::kNone;
+    if (sequence.kind == Sequence::Kind::kPrefill) {
+      span.push_to = sequence.reservation.reservation_id;
+      span.push_begin = sequence.pushed_blocks;
+      span.push_end = reaches_end ? BlocksFor(end) : end / kernels::kKvBlockTokens;
+      sequence.pushed_blocks = span.push_end;
+    }
+    tracing_ |= sequence.trace;
+    spans_.push_back({sequence.id, counts[i], row, logit_row, span.logits});
+    row += counts[i];
+    logit_row += span.logits == BatchSpan::Logits::kAll    ? counts[i]
+                 : span.logits == BatchSpan::Logits::kLast ? 1
+                                                           : 0;
+    command.spans.push_back(std::move(span));
+  }
+}
+
+void NodeLoop::AddPolls(RankCommand& command) {
+  for (uint64_t id : running_) {
+    const Sequence& sequence = *sequences_.at(id);
+    if (sequence.state == Sequence::State::kArriving) {
+      command.poll_receives.push_back(sequence.reservation.reservation_id);
+    }
+    if (sequence.state == Sequence::State::kSending) {
+      command.poll_sends.push_back(sequence.reservation.reservation_id);
+    }
+  }
+}
+
+void NodeLoop::HandleReports(const RankCommand& command, const RankWorker::Reports& reports) {
+  const size_t ranks = rank_addresses_.size();
+  for (size_t i = 0; i < command.poll_receives.size(); ++i) {
+    HandleArrival(*sequences_.at(by_reservation_.at(command.poll_receives[i])),
+                  std::span(reports.receives).subspan(i * ranks, ranks));
+  }
+  for (size_t i = 0; i < command.poll_sends.size(); ++i) {
+    HandleDeparture(*sequences_.at(by_reservation_.at(command.poll_sends[i])),
+                    std::span(reports.sends).subspan(i * ranks, ranks));
+  }
+}
+
+void NodeLoop::Cancel(uint64_t handle) {
+  Post([this, handle](uint64_t) {
+    if (health().ok()) End(handle, absl::CancelledError("the request was cancelled"));
+  });
+}
+
+void NodeLoop::End(uint64_t id, const absl::Status& status) {
+  auto found = sequences_.find(id);
+  if (found == sequences_.end()) return;
+  SequencePtr sequence = std::move(found->second);
+  sequences_.erase(found);
+  std::erase(waiting_, id);
+  std::erase(running_, id);
+  if (sequence->transfer_open) {
+    const uint64_t reservation = sequence->reservation.reservation_id;
+    (sequence->kind == Sequence::Kind::kDecode ? command_.closes : command_.end_sends)
+        .push_back(reservation);
+  }
+  if (sequence->reservation.reservation_id != 0)
+    by_reservation_.erase(sequence->reservation.reservation_id);
+  // With a transfer the blocks are free once every rank has been told to end it; a later command
+  // cannot overtake that.
+  if (sequence->transfer_open) {
+    releasing_.push_back(std::move(sequence->blocks));
+  } else {
+    sequence->blocks.Release();
+  }
+  if (sequence->sink != nullptr) sequence->sink->OnDone(status);
+  if (sequence->prefill_done) {
+    if (status.ok()) {
+      sequence->prefill_done(std::move(sequence->prefill_result));
+    } else {
+      sequence->prefill_done(status);
+    }
+  }
+  if (sequence->score_done) {
+    if (status.ok()) {
+      sequence->score_done(std::move(sequence->score_result));
+    } else {
+      sequence->score_done(status);
+    }
+  }
+  if (sequence->reserve_done) {
+    sequence->reserve_done(status.ok() ? absl::CancelledError("the reservation was released")
+                                       : status);
+  }
+}
+
+void NodeLoop::Fail(const absl::Status& status) {
+  {
+    std::unique_lock lock(mutex_);
+    if (ended_) return;
+    health_ = status;
+    ended_ = true;
+  }
+  DrainInbox();  // each action finds the health broken and reports it
+  std::vector<uint64_t> ids;
+  for (const auto& [id, sequence] : sequences_) ids.push_back(id);
+  for (uint64_t id : ids) End(id, status);
+  releasing_.clear();
+  bool stopping;
+  {
+    std::unique_lock lock(mutex_);
+    stopping = stop_;
+  }
+  if (stopping) {
+    RankCommand stop;
+    stop.stop = true;
+    if (absl::StatusOr<RankWorker::Reports> told = worker_.Lead(stop, nullptr); !told.ok()) {
+      LogWarning(absl::StrCat("telling the ranks to stop: ", told.status().message()));
+    }
+  } else if (on_failure_) {
+    on_failure_(status);
+  }
+}
+
+void NodeLoop::Load(std::function<void(NodeLoad)> done) {
+  Post([this, done = std::move(done)](uint64_t) {
+    NodeLoad load;
+    if (health().ok()) {
+      load = counters_;
+      load.free_blocks = pool_.free();
+      load.total_blocks = pool_.capacity();
+      load.waiting = static_cast<int>(waiting_.size());
+      for (uint64_t id : running_) {
+        const Sequence::State state = sequences_.at(id)->state;
+        const bool reserved =
+            state == Sequence::State::kReserved || state == Sequence::State::kArriving;
+        ++(reserved ? load.reservations : load.running);
+      }
+      load.kv_projections = engine_.kv_projections();
+    }
+    done(load);
+  });
+}
+
+}  // namespace headway

@@ -1,0 +1,152 @@
+#ifndef HEADWAY_RUNTIME_NODE_NODE_LOOP_H_
+#define HEADWAY_RUNTIME_NODE_NODE_LOOP_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/base/clock.h"
+#include "runtime/engine/token_chooser.h"
+#include "runtime/engine/trace_recorder.h"
+#include "runtime/kv/block_pool.h"
+#include "runtime/node/rank_worker.h"
+#include "runtime/node/sequence.h"
+#include "runtime/node/tasks.h"
+#include "runtime/sched/admission.h"
+#include "runtime/sched/batching.h"
+
+namespace headway {
+
+struct NodeOptions {
+  NodeRole role = NodeRole::kMixed;
+  QueueLimits queue;
+  int max_chunk = 512;  // tokens of one prompt in one step
+  // A reservation lives this long unless the request says less; also the upper limit.
+  int64_t max_lease_ms = 120'000;
+  // Identifies this start of the node: KV writes meant for an earlier one are refused.
+  uint64_t epoch = 1;
+};
+
+// The leader's loop: snapshot -> decisions (runtime/sched) -> one command to all ranks -> deliver.
+//
+// The task functions are thread-safe and return at once; their results come through the sink or the
+// callback, on the loop's thread, exactly once each. Everything else happens on that thread.
+class NodeLoop {
+ public:
+  // `engine` and `worker` are the leader's; all references outlive the loop. `rank_addresses`: of
+  // every rank's KV transport.
+  NodeLoop(const NodeOptions& options, RankEngine& engine, RankWorker& worker,
+           std::vector<std::string> rank_addresses, const Clock& clock);
+  // Stops: what is under way ends with Unavailable; the other ranks are told to leave.
+  ~NodeLoop();
+
+  // Runs the loop on a thread of its own until Stop or until the group breaks.
+  void Start();
+  void Stop();
+  // One turn: inbox, deadlines, decisions, one command. False when there was nothing to do. For
+  // tests and Start.
+  bool RunOnce();
+
+  // Each returns a handle for Cancel. InvalidArgument, ResourceExhausted, FailedPrecondition (wrong
+  // role) come through the task's own sink or callback.
+  uint64_t Generate(GenerateTask task);
+  uint64_t Prefill(PrefillTask task);
+  uint64_t Score(ScoreTask task);
+  uint64_t Reserve(ReserveTask task);
+  uint64_t Decode(DecodeTask task);
+  // Ends a sequence with Cancelled within two steps; its blocks are free again then. No effect on
+  // an ended one.
+  void Cancel(uint64_t handle);
+  // Gives back a reservation that nobody decodes.
+  void Release(uint64_t reservation_id, uint64_t epoch);
+  // Calls `done` with a snapshot; at once when the loop has ended.
+  void Load(std::function<void(NodeLoad)> done);
+
+  // Why the group broke; OK while it works. Thread-safe.
+  absl::Status health() const;
+  // Called (on the loop's thread) when the group breaks.
+  void OnFailure(std::function<void(const absl::Status&)> callback) {
+    on_failure_ = std::move(callback);
+  }
+
+  const RankEngine& engine() const { return engine_; }
+  const NodeOptions& options() const { return options_; }
+
+ private:
+  using SequencePtr = std::unique_ptr<Sequence>;
+  struct SpanRef {
+    uint64_t sequence;
+    int count;
+    int first_row, first_logit_row;
+    BatchSpan::Logits logits;
+  };
+
+  uint64_t Post(std::function<void(uint64_t)> action);
+  void Wait();
+  bool DrainInbox();
+  absl::Status Enqueue(SequencePtr sequence);
+  absl::Status CheckTokens(const std::vector<int32_t>& tokens, int more) const;
+  AdmissionSnapshot Snapshot() const;
+  void ExpireLeases();
+  void StartWaiting();
+  void Begin(Sequence& sequence);
+  void BeginPush(Sequence& sequence);
+  void GrantReservation(Sequence& sequence);
+  void AnswerGrants();
+  void Rename(uint64_t from, uint64_t to);
+  void TakeUp(uint64_t handle, DecodeTask task);
+  void AddSpans(RankCommand& command);
+  void AddPolls(RankCommand& command);
+  void Deliver();
+  void DeliverRows(Sequence& sequence, const SpanRef& span);
+  void DeliverToken(Sequence& sequence, int logit_row);
+  void DeliverScores(Sequence& sequence, const SpanRef& span);
+  void HandleReports(const RankCommand& command, const RankWorker::Reports& reports);
+  void HandleArrival(Sequence& sequence, std::span<const ReceiveReport> ranks);
+  void HandleDeparture(Sequence& sequence, std::span<const SendReport> ranks);
+  void End(uint64_t id, const absl::Status& status);
+  void Fail(const absl::Status& status);
+
+  const NodeOptions options_;
+  RankEngine& engine_;
+  RankWorker& worker_;
+  const std::vector<std::string> rank_addresses_;
+  const Clock& clock_;
+
+  BlockPool pool_;
+  TokenChooser chooser_;
+  TraceRecorder recorder_;
+  std::unordered_map<uint64_t, SequencePtr> sequences_;
+  std::deque<uint64_t> waiting_;
+  std::vector<uint64_t> running_;                          // in order of start
+  std::unordered_map<uint64_t, uint64_t> by_reservation_;  // reservation id -> sequence
+  RankCommand command_;  // the next one; transfers are added as they come up
+  std::vector<uint64_t>
+      granted_;  // reservations that the ranks know once the next command has been executed
+  std::vector<BlockSpan> releasing_;  // free once the next command has been executed
+  std::vector<SpanRef> spans_;        // of the step under way
+  NodeLoad counters_;
+  bool tracing_ = false;
+
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::function<void()>> inbox_;  // guarded by mutex_
+  bool stop_ = false;                         // guarded by mutex_
+  absl::Status health_;                       // guarded by mutex_
+  bool ended_ = false;                        // guarded by mutex_: nobody drains the inbox any more
+  uint64_t next_id_ = 1;                      // guarded by mutex_
+  std::function<void(const absl::Status&)> on_failure_;
+};
+
+}  // namespace headway
+
+#endif  // HEADWAY_RUNTIME_NODE_NODE_LOOP_H_

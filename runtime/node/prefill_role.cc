@@ -1,0 +1,95 @@
+// Sequences that leave with their KV: computed here in chunks, pushed layer by layer to the blocks
+// that a decode node reserved, sealed with a manifest.
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/node/node_loop.h"
+
+namespace headway {
+
+uint64_t NodeLoop::Prefill(PrefillTask task) {
+  return Post([this, task = std::move(task)](uint64_t id) mutable {
+    auto admit = [&]() -> absl::Status {
+      if (options_.role != NodeRole::kPrefill) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "Prefill needs a prefill node; this is a ", NodeRoleName(options_.role), " node"));
+      }
+      HEADWAY_RETURN_IF_ERROR(health());
+      HEADWAY_RETURN_IF_ERROR(CheckTokens(task.prompt, task.sampling.max_tokens));
+      const ReservationGrant& target = task.target;
+      if (target.reservation_id == 0 || target.degree < 1 ||
+          static_cast<int>(target.rank_addresses.size()) != target.degree ||
+          target.first_block < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("prefill target: reservation ", target.reservation_id, " of degree ",
+                         target.degree, " with ", target.rank_addresses.size(), " rank addresses"));
+      }
+      HEADWAY_RETURN_IF_ERROR(MakeShardPlan(engine_.config(), target.degree).status());
+      if (by_reservation_.contains(target.reservation_id)) {
+        return absl::AlreadyExistsError(absl::StrCat(
+            "a prefill for reservation ", target.reservation_id, " is already under way"));
+      }
+      auto sequence = std::make_unique<Sequence>();
+      sequence->id = id;
+      sequence->kind = Sequence::Kind::kPrefill;
+      sequence->request_id = std::move(task.request_id);
+      sequence->prompt_tokens = static_cast<int>(task.prompt.size());
+      sequence->tokens = std::move(task.prompt);
+      sequence->sampling = std::move(task.sampling);
+      sequence->trace = task.trace;
+      sequence->pushed_blocks = target.first_block;
+      const uint64_t reservation = target.reservation_id;
+      sequence->reservation = std::move(task.target);
+      sequence->prefill_done = task.done;
+      HEADWAY_RETURN_IF_ERROR(Enqueue(std::move(sequence)));
+      by_reservation_[reservation] = id;
+      return absl::OkStatus();
+    };
+    if (absl::Status status = admit(); !status.ok()) task.done(status);
+  });
+}
+
+void NodeLoop::BeginPush(Sequence& sequence) {
+  const ReservationGrant& target = sequence.reservation;
+  sequence.state = Sequence::State::kComputing;
+  sequence.transfer_open = true;
+  command_.begin_sends.push_back({.reservation_id = target.reservation_id,
+                                  .epoch = target.epoch,
+                                  .target_degree = target.degree,
+                                  .peer_addresses = target.rank_addresses,
+                                  .block_table = sequence.blocks.ids(),
+                                  .first_block = target.first_block,
+                                  .lease_nanos = target.lease_ms * 1'000'000});
+}
+
+void NodeLoop::HandleDeparture(Sequence& sequence, std::span<const SendReport> ranks) {
+  bool done = true;
+  int64_t bytes = 0;
+  std::vector<RankManifest> parts(sequence.reservation.degree);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const SendReport& report = ranks[rank];
+    if (report.code != 0) {
+      End(sequence.id,
+          absl::Status(static_cast<absl::StatusCode>(report.code),
+                       absl::StrCat("KV transfer from prefill rank ", rank, ": ", report.message)));
+      return;
+    }
+    done &= report.done != 0;
+    bytes += report.bytes;
+    for (int target = 0; target < sequence.reservation.degree; ++target)
+      parts[target].Add(report.parts[target]);
+  }
+  if (!done) return;
+  counters_.kv_bytes_sent += bytes;
+  PrefillResult& result = sequence.prefill_result;
+  result.kv_bytes = bytes;
+  result.manifest = {.reservation_id = sequence.reservation.reservation_id,
+                     .epoch = sequence.reservation.epoch,
+                     .ranks = std::move(parts)};
+  result.timings = {.queue_us = (sequence.started_nanos - sequence.enqueued_nanos) / 1000,
+                    .compute_us = (sequence.computed_nanos - sequence.started_nanos) / 1000,
+                    .transfer_us = (clock_.NowNanos() - sequence.computed_nanos) / 1000};
+  End(sequence.id, absl::OkStatus());
+}
+
+}  // namespace headway
