@@ -15,10 +15,13 @@ namespace headway {
 // order with matching sizes. Calls block until done; none sums anything (the order of sums is the
 // contract's: ordered_reduce.h).
 //
-// Thread-compatible: one thread of a rank calls it. Abort may be called from any thread.
-// Errors: Unavailable naming the rank that is gone, the text of Abort, or DeadlineExceeded when a
-// peer does not arrive within the communicator's timeout; after any error the communicator is dead
-// and says so at once.
+// Thread-compatible: one thread of a rank calls it. Abort may be called from any thread. Nothing
+// allocates but errors. At most 16 ranks.
+// Errors: Unavailable naming the rank that is gone, Aborted with the text of Abort,
+// DeadlineExceeded naming the peer that does not arrive within the communicator's timeout,
+// InvalidArgument for sizes that do not fit together, Internal when ranks make different calls. Any
+// error ends the communicator for all ranks: each gets it in its next or present call, and again at
+// once in every later one.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -27,13 +30,14 @@ class Communicator {
 
   virtual absl::Status Barrier() = 0;
 
-  // Rank `root`'s bytes to all. A rank that waits here without a limit (idle leader) neither burns
-  // a core nor times out; it still notices Abort and a dead leader.
+  // Rank `root`'s bytes to all; the root does not wait for them to be read. A rank that waits here
+  // without a limit (idle leader) neither burns a core nor times out, unless the root never joined;
+  // it still notices Abort and a dead peer.
   virtual absl::Status Broadcast(int root, std::span<std::byte> bytes) = 0;
 
   // all = rank 0's bytes, rank 1's, ...; sizes[r] is what rank r gives (sizes.size() == size()).
   // `all` may be null on ranks other than `root` when root >= 0 (a gather); root == -1: every rank
-  // gets all.
+  // gets all. `mine` may be its own place in `all`. Ranks that get nothing need not wait.
   virtual absl::Status Gather(int root, std::span<const std::byte> mine,
                               std::span<const int64_t> sizes, std::byte* all) = 0;
 

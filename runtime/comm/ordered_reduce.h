@@ -21,18 +21,26 @@ namespace headway {
 // number of ranks.
 class OrderedReduce {
  public:
-  // `max_elements`: most rows * columns of a call; buffers are taken here, none later.
-  static absl::StatusOr<std::unique_ptr<OrderedReduce>> Create(Communicator& comm,
-                                                               std::vector<int> bounds, int groups,
-                                                               int64_t max_elements);
+  // Up to this many elements a matrix (rows * columns) are gathered: MEASURED
+  static constexpr int64_t kGatherElements = 8192;
+
+  // `max_elements`: most rows * columns of a call; buffers are taken here, none later. `comm` must
+  // outlive the result; other collectives may run on it between two calls of Reduce. The same
+  // arguments on every rank. InvalidArgument naming what does not fit, ResourceExhausted naming the
+  // bytes when there is no memory.
+  static absl::StatusOr<std::unique_ptr<OrderedReduce>> Create(
+      Communicator& comm, std::vector<int> bounds, int groups, int64_t max_elements,
+      int64_t gather_elements = kGatherElements);
   virtual ~OrderedReduce() = default;
 
   // The subtrees that this rank brings, ascending.
   virtual std::span<const TreeNode> local_nodes() const = 0;
-  // Where this rank's matrix of subtree i goes: [rows][columns] dense, filled before Reduce.
+  // Where this rank's matrix of subtree i goes: [rows][columns] dense, filled before a Reduce of
+  // the same rows and columns, which overwrites it.
   virtual float* root_matrix(int i, int rows, int columns) = 0;
   // residual[row][c] += tree sum (+ bias[c], added to the sum first). All ranks end with the same
-  // residual.
+  // residual. `bias` may be null. InvalidArgument when rows * columns exceed max_elements, else the
+  // communicator's errors; after an error residual is unchanged.
   virtual absl::Status Reduce(int rows, int columns, const float* bias, float* residual,
                               int residual_stride) = 0;
 };
