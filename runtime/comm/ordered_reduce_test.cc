@@ -139,7 +139,7 @@ TEST(OrderedReduceTest, SameBitsForEveryDegreeCutAndExchange) {
   for (int groups = 1; groups <= 16; ++groups) {
     for (int size = 1; size <= 5; ++size) {
       for (const std::vector<int>& bounds : Cuts(groups, size, random)) {
-        const Problem problem(3, 7, groups, groups % 2 == 0, static_cast<uint32_t>(groups));
+        const Problem problem(5, 13, groups, groups % 2 == 0, static_cast<uint32_t>(groups));
         ExpectTreeBits(problem, bounds, kAlwaysGather);
         ExpectTreeBits(problem, bounds, kNeverGather);
       }
@@ -173,17 +173,17 @@ TEST(OrderedReduceTest, BothSidesOfTheThreshold) {
 // side, has other bits. So the tests above would see either fault.
 TEST(OrderedReduceTest, OtherOrdersGiveOtherBits) {
   for (int groups = 3; groups <= 16; ++groups) {
-    const Problem problem(3, 7, groups, true, static_cast<uint32_t>(groups));
+    const Problem problem(5, 13, groups, true, static_cast<uint32_t>(groups));
     const std::vector<float> expected = problem.Expected();
     int left_to_right = 0, reversed = 0, bias_last = 0;
-    for (int e = 0; e < 21; ++e) {
+    for (int e = 0; e < 65; ++e) {
       const std::vector<float> values = problem.OfElement(e);
       float forwards = values[0], backwards = values[groups - 1];
       for (int g = 1; g < groups; ++g) {
         forwards += values[g];
         backwards += values[groups - 1 - g];
       }
-      const float bias = problem.bias[e % 7];
+      const float bias = problem.bias[e % 13];
       left_to_right += problem.residual[e] + (forwards + bias) != expected[e];
       reversed += problem.residual[e] + (backwards + bias) != expected[e];
       bias_last += (problem.residual[e] + ScalarTree(values, 0, 16)) + bias != expected[e];
