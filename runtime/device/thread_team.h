@@ -1,23 +1,29 @@
 #ifndef HEADWAY_RUNTIME_DEVICE_THREAD_TEAM_H_
 #define HEADWAY_RUNTIME_DEVICE_THREAD_TEAM_H_
 
-#include <atomic>
-#include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <vector>
+
+#include "runtime/device/float_environment.h"
 
 namespace headway {
 
 // A fixed team of threads that run one function together: the caller is thread 0.
 //
-// Thread-compatible: one owner calls Run; nothing else is called from inside a Run but ShareWork
-// and Barrier. Waiting threads spin shortly, then give the core away: a core that other ranks share
-// is never burnt for a whole slice; after some tens of microseconds without work they sleep. No
-// allocation and no lock between construction and destruction but for the sleep of idle threads.
+// Thread-compatible: one owner calls Run, ParallelFor and SerialFor, never from inside a job.
+// Waiting threads spin shortly, then give the core away: a core that other ranks share is never
+// burnt for a whole slice; after some tens of microseconds without work they sleep. No allocation
+// between construction and destruction, and no lock but for the sleep of idle threads.
+//
+// Jobs run with the default floating-point environment on every thread, the caller's included.
 class ThreadTeam {
  public:
+  static constexpr int kMaxThreads = 256;
+
+  // `threads` in [1, kMaxThreads].
   explicit ThreadTeam(int threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -30,7 +36,7 @@ class ThreadTeam {
   template <class Job>
   void Run(Job&& job) {
     RunErased([](void* p, int thread) { (*static_cast<std::remove_reference_t<Job>*>(p))(thread); },
-              &job);
+              const_cast<std::remove_const_t<std::remove_reference_t<Job>>*>(&job));
   }
 
   // Calls unit(index, thread) for each index in [0, units), spread over the team: each thread takes
@@ -38,10 +44,7 @@ class ThreadTeam {
   // thread no other thread is woken.
   template <class Unit>
   void ParallelFor(int units, Unit&& unit) {
-    if (units <= 1 || size_ == 1) {
-      for (int i = 0; i < units; ++i) unit(i, 0);
-      return;
-    }
+    if (units <= 1 || size_ == 1) return SerialFor(units, unit);
     ResetCounters();
     Run([&](int thread) {
       for (int i = 0; i < size_; ++i) {
@@ -53,10 +56,29 @@ class ThreadTeam {
     });
   }
 
+  // The same for units of very different length, longest first: whoever is free takes the next.
+  template <class Unit>
+  void OrderedFor(int units, Unit&& unit) {
+    if (units <= 1 || size_ == 1) return SerialFor(units, unit);
+    ResetCounters();
+    Run([&](int thread) {
+      for (int u; (u = NextOfRun(0)) < units;) unit(u, thread);
+    });
+  }
+
+  // The same on the caller alone: for work that is smaller than waking the others.
+  template <class Unit>
+  void SerialFor(int units, Unit&& unit) {
+    const DefaultFloatEnvironment environment;
+    for (int u = 0; u < units; ++u) unit(u, 0);
+  }
+
  private:
   using Erased = void (*)(void*, int);
   void RunErased(Erased job, void* argument);
+  void Work(int thread);
   void ResetCounters();
+  // How many units of this run were taken before.
   int NextOfRun(int run);
 
   struct Shared;
