@@ -1,0 +1,273 @@
+#include "runtime/cluster/membership.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/log.h"
+
+namespace headway {
+namespace {
+
+NodeRole RoleOf(const v1::NodeInfo& info) {
+  switch (info.role()) {
+    case v1::NODE_ROLE_PREFILL:
+      return NodeRole::kPrefill;
+    case v1::NODE_ROLE_DECODE:
+      return NodeRole::kDecode;
+    default:
+      return NodeRole::kMixed;
+  }
+}
+
+bool RoleKnown(const v1::NodeInfo& info) {
+  return info.role() == v1::NODE_ROLE_PREFILL || info.role() == v1::NODE_ROLE_DECODE ||
+         info.role() == v1::NODE_ROLE_MIXED;
+}
+
+int64_t ToNanos(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+}  // namespace
+
+Membership::Membership(const std::vector<std::string>& addresses, const MembershipOptions& options,
+                       const Clock& clock)
+    : options_(options), clock_(clock) {
+  if (!options.numerics_id.empty()) {
+    numerics_id_ = options.numerics_id;
+    numerics_from_ = "this router";
+  }
+  for (const std::string& address : addresses) {
+    auto node = std::make_unique<Node>();
+    node->address = address;
+    node->client = NodeClient::Connect(address);
+    nodes_.push_back(std::move(node));
+  }
+}
+
+Membership::~Membership() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+  for (auto& node : nodes_) {
+    if (node->look) node->look->Cancel();
+  }
+  lock.unlock();
+  if (thread_.joinable()) thread_.join();
+  lock.lock();
+  changed_.wait(lock, [&] { return looks_in_flight_ == 0; });
+}
+
+void Membership::StartRound() {
+  for (auto& owned : nodes_) {
+    Node& node = *owned;
+    std::shared_ptr<CallScope> look;
+    bool ask_info = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_ || node.look) continue;
+      look = std::make_shared<CallScope>(CallScope::DeadlineAfter(options_.call_seconds));
+      node.look = look;
+      ++looks_in_flight_;
+      ask_info = !node.info;
+    }
+    // `look` lives in the callback as well: the answer may come before these return.
+    if (ask_info) {
+      node.client->GetInfoAsync(*look, [this, &node, look](absl::StatusOr<v1::NodeInfo> info) {
+        OnInfo(node, std::move(info));
+      });
+    } else {
+      node.client->GetLoadAsync(*look, [this, &node, look](absl::StatusOr<v1::NodeLoad> load) {
+        OnLoad(node, std::move(load));
+      });
+    }
+  }
+}
+
+void Membership::OnInfo(Node& node, absl::StatusOr<v1::NodeInfo> info) {
+  std::lock_guard lock(mutex_);
+  node.answered = true;
+  if (info.ok() && !RoleKnown(*info)) {
+    info = absl::FailedPreconditionError(
+        absl::StrCat("it has a role that this router does not know: ", info->role()));
+  }
+  if (info.ok()) {
+    node.info = *std::move(info);
+    node.error = absl::OkStatus();
+    node.load = v1::NodeLoad();
+    node.load.set_total_blocks(node.info->kv_blocks());
+    node.load.set_free_blocks(node.info->kv_blocks());
+    node.noted_blocks = 0;
+  } else {
+    node.error = info.status();
+  }
+  Judge();
+  EndLook(node);
+}
+
+void Membership::OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load) {
+  std::lock_guard lock(mutex_);
+  if (load.ok()) {
+    node.load = *std::move(load);
+    node.noted_blocks = 0;
+  } else if (node.info) {
+    Drop(node, load.status());
+  }
+  EndLook(node);
+}
+
+void Membership::EndLook(Node& node) {
+  node.look.reset();
+  --looks_in_flight_;
+  changed_.notify_all();
+}
+
+// Takes in nodes that have said what they are, in the order of the list, so that which of two
+// unequal nodes is refused does not depend on who answered first.
+void Membership::Judge() {
+  if (numerics_id_.empty()) {
+    for (const auto& node : nodes_) {
+      if (!node->answered) return;
+      if (!node->info) continue;
+      numerics_id_ = node->info->numerics_id();
+      numerics_from_ = absl::StrCat("node ", node->address);
+      break;
+    }
+  }
+  for (const auto& node : nodes_) {
+    if (!node->info) continue;
+    const bool differs = node->info->numerics_id() != numerics_id_;
+    if (differs && !node->refused) {
+      node->error = absl::FailedPreconditionError(absl::StrCat(
+          "refused: its numerics id is ", node->info->numerics_id(), ", that of ", numerics_from_,
+          " is ", numerics_id_, "; both must serve the same checkpoint with the same options"));
+      LogError(absl::StrCat("node ", node->address, " ", std::string(node->error.message())));
+    }
+    if (!differs && !node->accepted) {
+      LogInfo(absl::StrCat("node ", node->address, " serves: ", NodeRoleName(RoleOf(*node->info)),
+                           ", degree ", node->info->degree(), ", ", node->info->kv_blocks(),
+                           " KV blocks"));
+    }
+    node->refused = differs;
+    node->accepted = !differs;
+  }
+}
+
+void Membership::Drop(Node& node, const absl::Status& why) {
+  LogWarning(absl::StrCat("node ", node.address,
+                          " gets no requests until it answers again: ", why.ToString()));
+  node.info.reset();
+  node.accepted = false;
+  node.error = why;
+  node.left_out_until_nanos = clock_.NowNanos() + ToNanos(options_.leave_out_seconds);
+}
+
+bool Membership::Usable(const Node& node) const {
+  return node.accepted && clock_.NowNanos() >= node.left_out_until_nanos;
+}
+
+void Membership::Poll() {
+  StartRound();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return looks_in_flight_ == 0; });
+}
+
+absl::Status Membership::WaitReady(double seconds,
+                                   const std::function<void(double seconds)>& wait) {
+  const int64_t give_up_nanos = clock_.NowNanos() + ToNanos(seconds);
+  while (true) {
+    Poll();
+    std::vector<std::string> missing;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& node : nodes_) {
+        if (node->info && node->refused) {
+          return absl::FailedPreconditionError(
+              absl::StrCat("node ", node->address, " ", std::string(node->error.message())));
+        }
+        if (!Usable(*node)) {
+          missing.push_back(absl::StrCat(node->address, " (", node->error.ToString(), ")"));
+        }
+      }
+    }
+    if (missing.empty()) return absl::OkStatus();
+    if (clock_.NowNanos() >= give_up_nanos) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "after ", seconds, " s these nodes are not ready: ", absl::StrJoin(missing, ", ")));
+    }
+    wait(options_.poll_seconds);
+  }
+}
+
+void Membership::Start(std::function<void(bool serving)> on_change) {
+  thread_ = std::thread([this, on_change = std::move(on_change)] {
+    std::optional<bool> told;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      StartRound();
+      lock.lock();
+      const auto next_round = std::chrono::steady_clock::now() +
+                              std::chrono::nanoseconds(ToNanos(options_.poll_seconds));
+      // Answers and failures are looked at as they come, not with the next round.
+      do {
+        const bool serving = ServingLocked();
+        if (told != serving) {
+          told = serving;
+          lock.unlock();
+          on_change(serving);
+          lock.lock();
+        }
+      } while (!stopping_ && changed_.wait_until(lock, next_round) != std::cv_status::timeout);
+    }
+  });
+}
+
+std::vector<MemberSnapshot> Membership::Snapshot() const {
+  std::lock_guard lock(mutex_);
+  std::vector<MemberSnapshot> members;
+  members.reserve(nodes_.size());
+  for (const auto& node : nodes_) {
+    MemberSnapshot& member = members.emplace_back();
+    member.index = static_cast<int>(members.size()) - 1;
+    member.address = node->address;
+    member.usable = Usable(*node);
+    if (!node->info) continue;
+    member.role = RoleOf(*node->info);
+    member.info = *node->info;
+    member.load = node->load;
+    member.noted_blocks = node->noted_blocks;
+  }
+  return members;
+}
+
+bool Membership::ServingLocked() const {
+  bool prefill = false, decode = false, mixed = false;
+  for (const auto& node : nodes_) {
+    if (!Usable(*node)) continue;
+    const NodeRole role = RoleOf(*node->info);
+    prefill |= role == NodeRole::kPrefill;
+    decode |= role == NodeRole::kDecode;
+    mixed |= role == NodeRole::kMixed;
+  }
+  return mixed || (prefill && decode);
+}
+
+bool Membership::Serving() const {
+  std::lock_guard lock(mutex_);
+  return ServingLocked();
+}
+
+void Membership::ReportFailure(int index, const absl::Status& status) {
+  if (!absl::IsUnavailable(status)) return;
+  std::lock_guard lock(mutex_);
+  Node& node = *nodes_[index];
+  if (node.info) Drop(node, status);
+  changed_.notify_all();
+}
+
+void Membership::NoteReserved(int index, int blocks) {
+  std::lock_guard lock(mutex_);
+  nodes_[index]->noted_blocks += blocks;
+}
+
+}  // namespace headway

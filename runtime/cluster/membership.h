@@ -1,0 +1,118 @@
+#ifndef HEADWAY_RUNTIME_CLUSTER_MEMBERSHIP_H_
+#define HEADWAY_RUNTIME_CLUSTER_MEMBERSHIP_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/headway/v1/node.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/cluster/call_scope.h"
+#include "runtime/cluster/node_client.h"
+#include "runtime/cluster/topology.h"
+
+namespace headway {
+
+struct MembershipOptions {
+  double poll_seconds = 0.5;  // between two looks at a node
+  double call_seconds = 5;    // how long a node may take to answer one
+  // How long a node that was UNAVAILABLE gets no requests: one that drains still answers looks.
+  double leave_out_seconds = 2;
+  // What every node must have. Empty: what the first node of the list has that answers; it stays
+  // until this object goes.
+  std::string numerics_id;
+};
+
+// One node as it was when last looked at.
+struct MemberSnapshot {
+  int index = 0;  // in the list of addresses
+  std::string address;
+  bool usable = false;
+  NodeRole role = NodeRole::kMixed;  // this and what follows: meaningful for usable nodes
+  v1::NodeInfo info;
+  v1::NodeLoad load;
+  int noted_blocks = 0;  // handed out by NoteReserved since `load` was taken
+};
+
+// The nodes that a router sends requests to: a fixed list of addresses, each looked at again and
+// again. A node is usable when it has said what it is, its numerics id is the cluster's, and it has
+// not been UNAVAILABLE of late. A node whose numerics id differs is refused, with one log line that
+// names both. Thread-safe.
+class Membership {
+ public:
+  // `clock` outlives this object. Looks at nobody yet.
+  Membership(const std::vector<std::string>& addresses, const MembershipOptions& options,
+             const Clock& clock);
+  // Ends looks in flight and the thread of Start.
+  ~Membership();
+
+  // Looks at every node once, all at the same time, and waits for their answers.
+  void Poll();
+
+  // Polls until every node is usable or `seconds` have passed; `wait` passes the time between two
+  // rounds. FailedPrecondition naming a refused node and both ids, at once; DeadlineExceeded
+  // naming each node that did not answer, and why.
+  absl::Status WaitReady(double seconds, const std::function<void(double seconds)>& wait);
+
+  // Polls from a thread of its own from now on. `on_change` hears, on that thread, whether
+  // requests can be served, first at once and then whenever that changes.
+  void Start(std::function<void(bool serving)> on_change);
+
+  std::vector<MemberSnapshot> Snapshot() const;
+  // Whether there is a mixed node, or both a prefill and a decode node.
+  bool Serving() const;
+  // Of the list, not of a snapshot; lives as long as this object.
+  NodeClient& client(int index) { return *nodes_[index]->client; }
+
+  // Leaves the node out for a while when `status` is UNAVAILABLE; else does nothing.
+  void ReportFailure(int index, const absl::Status& status);
+  // Counts blocks that a request was given on a node, until the node's own count includes them.
+  void NoteReserved(int index, int blocks);
+
+ private:
+  struct Node {
+    std::string address;
+    std::unique_ptr<NodeClient> client;
+    bool answered = false;             // the first look has ended, well or not
+    std::optional<v1::NodeInfo> info;  // unset: to be asked
+    v1::NodeLoad load;
+    int noted_blocks = 0;
+    int64_t left_out_until_nanos = 0;
+    bool accepted = false;  // has said what it is and may serve
+    bool refused = false;   // its numerics id differed when it last said
+    absl::Status error = absl::UnavailableError("not asked yet");  // of the last look
+    std::shared_ptr<CallScope> look;                               // in flight
+  };
+
+  void StartRound();
+  void OnInfo(Node& node, absl::StatusOr<v1::NodeInfo> info);
+  void OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load);
+  // These need the lock.
+  void EndLook(Node& node);
+  void Judge();
+  void Drop(Node& node, const absl::Status& why);
+  bool Usable(const Node& node) const;
+  bool ServingLocked() const;
+
+  const MembershipOptions options_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<Node>> nodes_;  // the list is fixed; what is in it guarded by mutex_
+  std::string numerics_id_;                   // guarded by mutex_; empty: not known yet
+  std::string numerics_from_;                 // whose it is; guarded by mutex_
+  int looks_in_flight_ = 0;                   // guarded by mutex_
+  bool stopping_ = false;                     // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace headway
+
+#endif  // HEADWAY_RUNTIME_CLUSTER_MEMBERSHIP_H_

@@ -1,0 +1,164 @@
+#include "runtime/cluster/node_client.h"
+
+#include <optional>
+#include <utility>
+
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "proto/headway/v1/node.grpc.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/channel.h"
+#include "runtime/cluster/grpc_status.h"
+
+namespace headway {
+namespace {
+
+class GrpcTokenStream : public TokenStream {
+ public:
+  using Reader = std::unique_ptr<grpc::ClientReader<v1::TokenBatch>>;
+
+  // `start` makes the call with the context that it is given; `where` names it in errors.
+  GrpcTokenStream(CallScope& scope, std::string where,
+                  const std::function<Reader(grpc::ClientContext*)>& start)
+      : where_(std::move(where)), membership_(scope, context_), reader_(start(&context_)) {}
+
+  ~GrpcTokenStream() override {
+    if (status_) return;
+    context_.TryCancel();
+    reader_->Finish();
+  }
+
+  absl::StatusOr<bool> Read(v1::TokenBatch& batch) override {
+    if (!status_) {
+      if (reader_->Read(&batch)) return true;
+      status_ = FromGrpc(reader_->Finish());
+    }
+    if (absl::IsUnavailable(*status_)) return Annotate(*status_, where_);
+    HEADWAY_RETURN_IF_ERROR(*status_);
+    return false;
+  }
+
+ private:
+  const std::string where_;
+  grpc::ClientContext context_;
+  CallScope::Call membership_;
+  Reader reader_;
+  std::optional<absl::Status> status_;  // set when the call has ended
+};
+
+class GrpcNodeClient : public NodeClient {
+ public:
+  explicit GrpcNodeClient(const std::string& address)
+      : address_(address), stub_(v1::Node::NewStub(OpenChannel(address))) {}
+
+  const std::string& address() const override { return address_; }
+
+  absl::StatusOr<v1::Reservation> Reserve(CallScope& scope,
+                                          const v1::ReserveRequest& request) override {
+    return Unary<v1::Reservation>(scope, "Reserve", &v1::Node::Stub::Reserve, request);
+  }
+
+  absl::Status Release(CallScope& scope, const v1::ReleaseRequest& request) override {
+    return Unary<v1::ReleaseReply>(scope, "Release", &v1::Node::Stub::Release, request).status();
+  }
+
+  absl::StatusOr<v1::PrefillReply> Prefill(CallScope& scope,
+                                           const v1::PrefillRequest& request) override {
+    return Unary<v1::PrefillReply>(scope, "Prefill", &v1::Node::Stub::Prefill, request);
+  }
+
+  absl::StatusOr<v1::ScoreTokensReply> ScoreTokens(CallScope& scope,
+                                                   const v1::ScoreTokensRequest& request) override {
+    return Unary<v1::ScoreTokensReply>(scope, "ScoreTokens", &v1::Node::Stub::ScoreTokens, request);
+  }
+
+  absl::StatusOr<v1::NodeLoad> GetLoad(CallScope& scope) override {
+    return Unary<v1::NodeLoad>(scope, "GetLoad", &v1::Node::Stub::GetLoad, v1::NodeLoadRequest());
+  }
+
+  std::unique_ptr<TokenStream> Decode(CallScope& scope, const v1::DecodeRequest& request) override {
+    return std::make_unique<GrpcTokenStream>(
+        scope, Where("Decode"),
+        [&](grpc::ClientContext* context) { return stub_->Decode(context, request); });
+  }
+
+  std::unique_ptr<TokenStream> Generate(CallScope& scope,
+                                        const v1::NodeGenerateRequest& request) override {
+    return std::make_unique<GrpcTokenStream>(
+        scope, Where("Generate"),
+        [&](grpc::ClientContext* context) { return stub_->Generate(context, request); });
+  }
+
+  void GetInfoAsync(CallScope& scope,
+                    std::function<void(absl::StatusOr<v1::NodeInfo>)> done) override {
+    using Call = AsyncCall<v1::NodeInfoRequest, v1::NodeInfo>;
+    auto* call = new Call(scope, Where("GetInfo"), std::move(done));
+    stub_->async()->GetInfo(&call->context, &call->request, &call->reply,
+                            [call](grpc::Status status) { Call::End(call, status); });
+  }
+
+  void GetLoadAsync(CallScope& scope,
+                    std::function<void(absl::StatusOr<v1::NodeLoad>)> done) override {
+    using Call = AsyncCall<v1::NodeLoadRequest, v1::NodeLoad>;
+    auto* call = new Call(scope, Where("GetLoad"), std::move(done));
+    stub_->async()->GetLoad(&call->context, &call->request, &call->reply,
+                            [call](grpc::Status status) { Call::End(call, status); });
+  }
+
+ private:
+  // What a call in flight needs until it ends.
+  template <typename Request, typename Reply>
+  struct AsyncCall {
+    AsyncCall(CallScope& scope, std::string where, std::function<void(absl::StatusOr<Reply>)> done)
+        : membership(std::in_place, scope, context),
+          where(std::move(where)),
+          done(std::move(done)) {}
+
+    static void End(AsyncCall* call, const grpc::Status& status) {
+      std::unique_ptr<AsyncCall> owner(call);
+      // `done` may be the last thing that keeps the scope.
+      call->membership.reset();
+      call->done(Result(status, call->where, std::move(call->reply)));
+    }
+
+    grpc::ClientContext context;
+    std::optional<CallScope::Call> membership;
+    const std::string where;
+    const std::function<void(absl::StatusOr<Reply>)> done;
+    Request request;
+    Reply reply;
+  };
+
+  std::string Where(const char* call) const { return absl::StrCat("node ", address_, ": ", call); }
+
+  template <typename Reply>
+  static absl::StatusOr<Reply> Result(const grpc::Status& status, const std::string& where,
+                                      Reply reply) {
+    if (status.ok()) return reply;
+    absl::Status error = FromGrpc(status);
+    return absl::IsUnavailable(error) ? Annotate(error, where) : error;
+  }
+
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Unary(CallScope& scope, const char* name,
+                              grpc::Status (v1::Node::Stub::*method)(grpc::ClientContext*,
+                                                                     const Request&, Reply*),
+                              const Request& request) {
+    grpc::ClientContext context;
+    CallScope::Call membership(scope, context);
+    Reply reply;
+    const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
+    return Result(status, Where(name), std::move(reply));
+  }
+
+  const std::string address_;
+  const std::unique_ptr<v1::Node::Stub> stub_;
+};
+
+}  // namespace
+
+std::unique_ptr<NodeClient> NodeClient::Connect(const std::string& address) {
+  return std::make_unique<GrpcNodeClient>(address);
+}
+
+}  // namespace headway
