@@ -55,6 +55,9 @@ class Checkpoint {
   // elsewhere.
   virtual uint64_t digest() const = 0;
   virtual int64_t file_bytes() const = 0;
+  // What this process has read so far may leave its memory; it is read from the file again when it
+  // is next touched. Harmless at any time.
+  virtual void DropResidentPages() const {}
 };
 
 }  // namespace headway

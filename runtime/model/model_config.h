@@ -52,7 +52,8 @@ struct ModelConfig {
   DType output_weight =
       DType::kF32;  // dtype of the attention output and MLP down weights decide reduction groups
   DType down_weight = DType::kF32;
-  std::vector<int32_t> eos_tokens;  // from the checkpoint's metadata; may be empty
+  DType lm_head_weight = DType::kF32;  // of the embedding where they are tied
+  std::vector<int32_t> eos_tokens;     // from the checkpoint's metadata; may be empty
 };
 
 // InvalidArgument naming key and value for what cannot be served (unknown architecture or rope
