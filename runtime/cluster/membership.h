@@ -16,7 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/cluster/call_scope.h"
 #include "runtime/cluster/node_client.h"
-#include "runtime/cluster/topology.h"
+#include "runtime/cluster/node_role.h"
 
 namespace headway {
 

@@ -84,18 +84,6 @@ std::optional<NodeGroup> ParseGroup(std::string_view part, std::string& expected
 
 }  // namespace
 
-const char* NodeRoleName(NodeRole role) {
-  switch (role) {
-    case NodeRole::kPrefill:
-      return "prefill";
-    case NodeRole::kDecode:
-      return "decode";
-    case NodeRole::kMixed:
-      return "mixed";
-  }
-  return "?";
-}
-
 int Topology::Nodes(NodeRole role) const {
   int nodes = 0;
   for (const NodeGroup& group : groups) nodes += group.role == role ? group.count : 0;

@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/cluster/node_role.h"
 
 namespace headway {
-
-// What a node does: computes prompts, continues sequences, or both.
-enum class NodeRole { kPrefill, kDecode, kMixed };
-const char* NodeRoleName(NodeRole role);  // "prefill", "decode", "mixed"
 
 // `count` nodes of one role and one tensor-parallel degree.
 struct NodeGroup {

@@ -19,18 +19,6 @@ constexpr std::chrono::milliseconds kIdleInterval(50);
 
 }  // namespace
 
-const char* NodeRoleName(NodeRole role) {
-  switch (role) {
-    case NodeRole::kPrefill:
-      return "prefill";
-    case NodeRole::kDecode:
-      return "decode";
-    case NodeRole::kMixed:
-      return "mixed";
-  }
-  return "";
-}
-
 NodeLoop::NodeLoop(const NodeOptions& options, RankEngine& engine, RankWorker& worker,
                    std::vector<std::string> rank_addresses, const Clock& clock)
     : options_(options),

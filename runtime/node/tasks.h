@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/cluster/node_role.h"
 #include "runtime/request/sampling_params.h"
 #include "runtime/request/token_sink.h"
 #include "runtime/transfer/manifest.h"
 
 namespace headway {
-
-enum class NodeRole { kPrefill, kDecode, kMixed };
-const char* NodeRoleName(NodeRole role);  // "prefill", "decode", "mixed"
 
 // What a node is asked, in its own words (the gRPC service translates). Callbacks are called once,
 // on the node's loop thread, and must not block.
