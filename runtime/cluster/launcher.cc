@@ -109,9 +109,10 @@ absl::StatusOr<std::string> Launcher::WaitReady(int child_index, absl::Duration 
         absl::StrCat(child.name, " was started without a ready line to wait for"));
   }
   changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                    [&child] { return child.ready || child.ended; });
+                    [&] { return child.ready || child.ended || !failure_.ok(); });
   if (child.ready) return ParseReadyLine(child.ready_line);
   if (child.ended) return child.EndStatus();
+  if (!failure_.ok()) return failure_;
   return absl::DeadlineExceededError(absl::StrCat(child.name, " was not ready after ",
                                                   absl::FormatDuration(timeout),
                                                   "; last it said: ", child.output->LastWords(1)));
@@ -167,6 +168,9 @@ void Launcher::Wake() {
 // The only thread that starts and reaps. It lives until every child has ended, which matters: the
 // kernel sends a child its death signal when the thread that forked it ends.
 void Launcher::Loop() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   std::vector<pollfd> fds;
   while (true) {
     fds.assign(1, pollfd{wake_event_, POLLIN, 0});

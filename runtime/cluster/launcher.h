@@ -46,7 +46,7 @@ struct LauncherOptions {
 // stops the children in its order. A child's standard input is empty.
 //
 // Thread-safe. One thread of its own starts, watches and reaps the children; no signal handler is
-// installed, and children of others are left alone.
+// installed, that thread takes no signals, and children of others are left alone.
 class Launcher {
  public:
   static absl::StatusOr<std::unique_ptr<Launcher>> Create(LauncherOptions options);
@@ -59,7 +59,8 @@ class Launcher {
   absl::StatusOr<int> Start(ChildSpec spec);
 
   // Waits for the child's ready line and returns the address in it. Unavailable with the exit
-  // status and the last words of a child that ended first; DeadlineExceeded after `timeout`.
+  // status and the last words when this child, or another that was not asked to, ends first;
+  // DeadlineExceeded after `timeout`.
   absl::StatusOr<std::string> WaitReady(int child, absl::Duration timeout);
 
   // Readable once a child has ended that was not asked to; then failure() tells which and why.

@@ -60,6 +60,16 @@ int main(int argc, char** argv) {
         std::string(IsOpen(kept) ? "open" : "closed") + "," + (IsOpen(other) ? "open" : "closed");
     (void)headway::WriteReadyLine(ready_fd, state);
     WaitForSignal();
+  } else if (mode == "node" || mode == "router") {  // ready; what it was told, as the address
+    std::string told = mode;
+    for (int i = 2; i < argc - 2; ++i) told += std::string(" ") + argv[i];
+    if (told.find("--role decode") != std::string::npos &&
+        told.find("missing.gguf") != std::string::npos) {
+      std::fprintf(stderr, "headway node: missing.gguf: no such file\n");
+      return 1;
+    }
+    (void)headway::WriteReadyLine(ready_fd, told);
+    WaitForSignal();
   } else if (mode == "parent") {  // has a child of its own; the address is its process id
     auto launcher = headway::Launcher::Create({});
     const auto child = (*launcher)->Start({.name = "grandchild", .args = {"serve", "x"}});

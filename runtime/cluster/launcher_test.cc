@@ -114,6 +114,14 @@ TEST(LauncherTest, NoticesADeathAfterReadiness) {
               HasSubstr("prefill-0 was ended by signal 9"));
 }
 
+TEST(LauncherTest, WaitReadyEndsWhenAnotherChildFails) {
+  auto launcher = NewLauncher();
+  const int slow = StartStub(*launcher, {"silent"}, /*name=*/"prefill-0");
+  StartStub(*launcher, {"fail", "no memory"}, /*name=*/"decode-0");
+  EXPECT_THAT(std::string(launcher->WaitReady(slow, kLong).status().message()),
+              AllOf(HasSubstr("decode-0"), HasSubstr("no memory")));
+}
+
 TEST(LauncherTest, WaitReadyEndsAtItsTimeout) {
   auto launcher = NewLauncher();
   const int child = StartStub(*launcher, {"silent"});
