@@ -1,11 +1,13 @@
 #include "runtime/server/node_service.h"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <utility>
 
 #include "grpcpp/support/server_callback.h"
 #include "proto/headway/v1/node.grpc.pb.h"
+#include "runtime/cluster/grpc_status.h"
 #include "runtime/kv/kv_storage.h"
 #include "runtime/server/node_translation.h"
 
@@ -28,7 +30,7 @@ class PendingCall : public grpc::ServerUnaryReactor {
     Unref();
   }
   // Once, from the loop.
-  void Answer(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void Answer(const absl::Status& status) { Finish(ToGrpc(status)); }
 
   void OnCancel() override {
     std::unique_lock lock(mutex_);
@@ -115,7 +117,7 @@ class TokenStream : public grpc::ServerWriteReactor<v1::TokenBatch>, public Toke
       finished_ = true;
       const absl::Status status = status_;
       lock.unlock();
-      Finish(ToGrpcStatus(status));
+      Finish(ToGrpc(status));
     }
   }
   void Unref() {
@@ -155,7 +157,7 @@ class NodeService final : public v1::Node::CallbackService {
     reply->set_kv_bytes_per_token(
         KvBytes(config.layers, kv_heads, config.head_dim, 1, engine.kv().layers()[0].dtype));
     auto* reactor = context->DefaultReactor();
-    reactor->Finish(ToGrpcStatus(loop_.health()));
+    reactor->Finish(ToGrpc(loop_.health()));
     return reactor;
   }
 

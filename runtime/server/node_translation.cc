@@ -4,11 +4,6 @@
 
 namespace headway {
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  // The two lists of codes are the same numbers.
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
-
 absl::Status NumericsMismatch(const std::string& asked, const std::string& own) {
   return absl::FailedPreconditionError(absl::StrCat(
       "the request is for numerics id ", asked, ", this node serves ", own,

@@ -2,14 +2,12 @@
 #define HEADWAY_RUNTIME_SERVER_NODE_TRANSLATION_H_
 
 #include "absl/status/status.h"
-#include "grpcpp/support/status.h"
 #include "proto/headway/v1/node.pb.h"
 #include "runtime/node/tasks.h"
 
 namespace headway {
 
 // The node's words as messages and back. Values are not judged here: the node loop does that.
-grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status NumericsMismatch(const std::string& asked, const std::string& own);
 
 v1::NodeRole ToProto(NodeRole role);
