@@ -10,11 +10,13 @@ namespace headway::kernels {
 enum class ActivationFormat : uint8_t { kF32, kQ8 };
 
 // 32 activations, quantised: value = q * scale. One record, so that a kernel needs one pointer a
-// row.
+// row. With `largest` the largest magnitude of the 32 values x: where it is at most 1e-30
+// everything is 0; else q = nearest even integer to x * (127 / largest). A NaN among the values
+// makes scale and scaled_sum NaN.
 struct Q8Block {
-  int8_t q[32];      // in [-127, 127], rounded to nearest even
-  float scale;       // largest magnitude / 127; 0 for a block of zeros
-  float scaled_sum;  // scale * sum: meets the minimum of a Q4_1 block
+  int8_t q[32];      // in [-127, 127]
+  float scale;       // largest / 127
+  float scaled_sum;  // scale * float(sum): meets the minimum of a Q4_1 block
   int32_t sum;       // of q: meets the offset of 8-bit and Q4_0 weights
   int32_t reserved;  // zero
 };

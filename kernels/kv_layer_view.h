@@ -13,8 +13,10 @@ inline constexpr int kAttentionSplit = 256;  // key positions of one attention s
 
 // The KV cache of one layer and the local KV heads of a rank. A view: the pool owns the memory.
 // One (head, block) is one contiguous run of RunBytes(): K as [head_dim][16 tokens], then V as
-// [16 tokens][head_dim]. Every byte that a kernel may read is finite (the pool zeroes its memory),
-// and 64 bytes past the last run may be read.
+// [16 tokens][head_dim]. Values are rounded to nearest even as they are stored; what the format
+// cannot hold is stored as its largest finite value with the same sign, a NaN as the lowest one. So
+// every value that a kernel may read is finite (the pool zeroes its memory), and a row cannot spoil
+// another through a masked key. 64 bytes past the last run may be read.
 struct KvLayerView {
   DType dtype = DType::kF16;  // kF16, kBF16 or kF32
   int head_dim = 0;

@@ -8,9 +8,11 @@
 
 namespace headway::kernels {
 
-// output[i] = input[row(i)] / sqrt(mean(square) + epsilon) * weight, as a linear's input.
-// Squares are summed in 16 lanes (dimension mod 16; a tail fills lanes from 0 with zeros beyond),
-// then the lanes' tree.
+// output[i] = input[row(i)] / sqrt(mean(square) + epsilon) * weight, as a linear's input:
+//   lane[d mod 16] = fma(x[d], x[d], lane), d ascending, from 0
+//   scale = 1 / sqrt(tree of lanes / float(width) + epsilon), three roundings and the root's
+//   y[d] = (x[d] * scale) * weight[d]
+// The tree of 16 lanes, here and in attention, adds lane i + 8 to lane i, then i + 4, i + 2, i + 1.
 struct RmsNormParams {
   const float* input = nullptr;  // [*, width]
   int input_stride = 0;

@@ -17,12 +17,12 @@ namespace headway::kernels {
 
 // Upper bounds of what a workspace will be asked for; per rank (local sizes).
 struct WorkspaceLimits {
-  int max_rows = 0;       // rows of one batch
-  int max_positions = 0;  // longest sequence
+  int max_rows = 0;       // rows of one batch, in [1, 65536]
+  int max_positions = 0;  // longest sequence, in [1, 2^24]
   int max_width = 0;      // largest K of a linear
   int max_outputs = 0;    // largest number of outputs of a linear but the LM head
-  int query_heads = 0;
-  int head_dim = 0;
+  int query_heads = 0;    // in [1, 1024]
+  int head_dim = 0;       // in [1, 1024]
 };
 
 // Scratch memory of the kernels, per thread and shared, sized once. Not thread-safe: one per
@@ -40,8 +40,8 @@ struct Stream {
 };
 
 // One backend: an entry per op. Every function returns when its outputs are written; none
-// allocates; each returns InvalidArgument (naming op, value and limit) for a shape or format that
-// it cannot take, before it writes.
+// allocates (but the reference); each returns InvalidArgument (naming op, value and limit) for a
+// shape or format that it cannot take, or that its workspace was not sized for, before it writes.
 struct Ops {
   const char* name;  // "reference", "scalar", "avx2", "avx512", ...
   absl::StatusOr<std::unique_ptr<Workspace>> (*NewWorkspace)(const WorkspaceLimits&, int threads);
