@@ -41,6 +41,7 @@ enum class CollectiveOp : uint32_t { kBarrier, kBroadcast, kGather, kAllToAll };
 
 // Leads a slot: what its writer believes to be doing, so that ranks out of step notice.
 struct alignas(64) SlotHeader {
+  uint32_t arrivals;  // of the writer: to which collective this belongs
   CollectiveOp op;
   int32_t root;
   int64_t pieces;

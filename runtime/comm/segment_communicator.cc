@@ -55,9 +55,10 @@ int64_t Pieces(int64_t bytes, int64_t piece_bytes) {
   return (bytes + piece_bytes - 1) / piece_bytes;
 }
 
-// memcpy, also of nothing from or to nowhere.
-void Copy(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+// Copies if there is anything to copy; else the pointers need not point anywhere.
+void Copy(std::byte* to, int64_t to_offset, const std::byte* from, int64_t from_offset,
+          int64_t bytes) {
+  if (bytes > 0) std::memcpy(to + to_offset, from + from_offset, static_cast<size_t>(bytes));
 }
 
 }  // namespace
@@ -82,10 +83,8 @@ SegmentCommunicator::~SegmentCommunicator() {
 }
 
 absl::Status SegmentCommunicator::Barrier() {
-  HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kBarrier));
+  HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kBarrier, -1));
   SlotHeader& mine = *slot(rank_);
-  mine.op = op_;
-  mine.root = -1;
   std::fill_n(mine.bytes, size_, 0);
   HEADWAY_RETURN_IF_ERROR(Arrive());
   for (int peer = 0; peer < size_; ++peer) {
@@ -104,12 +103,10 @@ absl::Status SegmentCommunicator::Broadcast(int root, std::span<std::byte> bytes
   for (int64_t begin = 0; begin == 0 || begin < total; begin += kSlotBytes) {
     const int64_t count = std::min(kSlotBytes, total - begin);
     if (rank_ == root) {
-      HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kBroadcast));
+      HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kBroadcast, root));
       SlotHeader& mine = *slot(rank_);
-      mine.op = op_;
-      mine.root = root;
       std::fill_n(mine.bytes, size_, total);
-      Copy(SlotPayload(&mine), bytes.data() + begin, count);
+      Copy(SlotPayload(&mine), 0, bytes.data(), begin, count);
       HEADWAY_RETURN_IF_ERROR(Arrive());
     } else {
       Next(CollectiveOp::kBroadcast);
@@ -117,7 +114,7 @@ absl::Status SegmentCommunicator::Broadcast(int root, std::span<std::byte> bytes
       // Only the first piece is worth waiting for without a limit: it is there when the root is.
       HEADWAY_RETURN_IF_ERROR(
           Meet(root, root, total, begin == 0 ? Patience::kUnlimited : Patience::kTimeout));
-      Copy(bytes.data() + begin, SlotPayload(slot(root)), count);
+      Copy(bytes.data(), begin, SlotPayload(slot(root)), 0, count);
     }
   }
   return absl::OkStatus();
@@ -145,24 +142,22 @@ absl::Status SegmentCommunicator::Gather(int root, std::span<const std::byte> mi
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t begin = piece * kSlotBytes;
     const auto count = [&](int rank) { return std::min(kSlotBytes, sizes[rank] - begin); };
-    HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kGather));
+    HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kGather, root));
     SlotHeader& own = *slot(rank_);
-    own.op = op_;
-    own.root = root;
     std::fill_n(own.bytes, size_, sizes[rank_]);
-    Copy(SlotPayload(&own), mine.data() + begin, count(rank_));
+    Copy(SlotPayload(&own), 0, mine.data(), begin, count(rank_));
     HEADWAY_RETURN_IF_ERROR(Arrive());
     if (!reads) continue;
     int64_t offset = 0;
     for (int peer = 0; peer < size_; ++peer) {
       if (peer != rank_) {
         HEADWAY_RETURN_IF_ERROR(Meet(peer, root, sizes[peer]));
-        Copy(all + offset + begin, SlotPayload(slot(peer)), count(peer));
+        Copy(all, offset + begin, SlotPayload(slot(peer)), 0, count(peer));
       }
       offset += sizes[peer];
     }
   }
-  if (reads && mine.data() != all + my_offset) Copy(all + my_offset, mine.data(), sizes[rank_]);
+  if (reads && mine.data() != all + my_offset) Copy(all, my_offset, mine.data(), 0, sizes[rank_]);
   return absl::OkStatus();
 }
 
@@ -189,16 +184,14 @@ absl::Status SegmentCommunicator::AllToAll(std::span<const std::byte> send,
   int64_t pieces = my_pieces;
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t begin = piece * share;
-    HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kAllToAll));
+    HEADWAY_RETURN_IF_ERROR(NextWithSlot(CollectiveOp::kAllToAll, -1));
     SlotHeader& own = *slot(rank_);
-    own.op = op_;
-    own.root = -1;
     own.pieces = my_pieces;
     std::copy_n(send_sizes.data(), size_, own.bytes);
     int64_t offset = 0;
     for (int peer = 0; peer < size_; ++peer) {
       if (peer != rank_) {
-        Copy(SlotPayload(&own) + peer * share, send.data() + offset + begin,
+        Copy(SlotPayload(&own), peer * share, send.data(), offset + begin,
              std::min(share, send_sizes[peer] - begin));
       }
       offset += send_sizes[peer];
@@ -209,7 +202,7 @@ absl::Status SegmentCommunicator::AllToAll(std::span<const std::byte> send,
       if (peer != rank_) {
         HEADWAY_RETURN_IF_ERROR(Meet(peer, -1, recv_sizes[peer]));
         pieces = std::max(pieces, slot(peer)->pieces);
-        Copy(recv + offset + begin, SlotPayload(slot(peer)) + rank_ * share,
+        Copy(recv, offset + begin, SlotPayload(slot(peer)), rank_ * share,
              std::min(share, recv_sizes[peer] - begin));
       }
       offset += recv_sizes[peer];
@@ -220,7 +213,7 @@ absl::Status SegmentCommunicator::AllToAll(std::span<const std::byte> send,
     send_offset += send_sizes[peer];
     recv_offset += recv_sizes[peer];
   }
-  Copy(recv + recv_offset, send.data() + send_offset, send_sizes[rank_]);
+  Copy(recv, recv_offset, send.data(), send_offset, send_sizes[rank_]);
   return absl::OkStatus();
 }
 
@@ -247,7 +240,7 @@ void SegmentCommunicator::Next(CollectiveOp op) {
   target_ += kArrival;
 }
 
-absl::Status SegmentCommunicator::NextWithSlot(CollectiveOp op) {
+absl::Status SegmentCommunicator::NextWithSlot(CollectiveOp op, int root) {
   Next(op);
   // A peer at the collective before this one has read what the slot held two collectives ago.
   for (int peer = 0; peer < size_; ++peer) {
@@ -255,6 +248,10 @@ absl::Status SegmentCommunicator::NextWithSlot(CollectiveOp op) {
       HEADWAY_RETURN_IF_ERROR(WaitFor(peer, target_ - kArrival, Patience::kTimeout));
     }
   }
+  SlotHeader& mine = *slot(rank_);
+  mine.arrivals = target_;
+  mine.op = op;
+  mine.root = root;
   return absl::OkStatus();
 }
 
@@ -339,6 +336,11 @@ absl::Status SegmentCommunicator::SleepFor(int peer, uint32_t target, Patience p
 absl::Status SegmentCommunicator::Meet(int peer, int root, int64_t bytes, Patience patience) {
   HEADWAY_RETURN_IF_ERROR(WaitFor(peer, target_, patience));
   const SlotHeader& theirs = *slot(peer);
+  if (theirs.arrivals != target_) {
+    return Fail(absl::StatusCode::kInternal,
+                absl::StrCat("ranks are out of step: rank ", peer, " gives nothing to a ",
+                             OpName(op_), " (root ", root, ") of rank ", rank_));
+  }
   if (theirs.op == op_ && theirs.root == root && theirs.bytes[rank_] == bytes) [[likely]] {
     return absl::OkStatus();
   }

@@ -46,8 +46,9 @@ class SegmentCommunicator : public Communicator {
 
   // Begins the next collective (or piece) without writing anything.
   void Next(CollectiveOp op);
-  // Begins the next one and waits until the own slot may be written.
-  absl::Status NextWithSlot(CollectiveOp op);
+  // Begins the next one, waits until the own slot may be written, and heads it, but for
+  // the bytes.
+  absl::Status NextWithSlot(CollectiveOp op, int root);
   // Tells the peers that this rank has arrived.
   absl::Status Arrive();
   // Waits until `peer` has arrived at `target`.
