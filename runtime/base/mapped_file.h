@@ -25,6 +25,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Lets the pages that were read leave this process's memory; they are read again when they are
+  // next touched.
+  void DropResidentPages() const;
+
  private:
   const std::byte* data_ = nullptr;
   size_t size_ = 0;

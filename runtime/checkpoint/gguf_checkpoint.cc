@@ -66,6 +66,7 @@ class GgufCheckpoint : public Checkpoint {
 
   uint64_t digest() const override { return digest_; }
   int64_t file_bytes() const override { return static_cast<int64_t>(file_.bytes().size()); }
+  void DropResidentPages() const override { file_.DropResidentPages(); }
 
  private:
   std::string path_;

@@ -170,6 +170,9 @@ class HuggingFaceCheckpoint : public Checkpoint {
 
   uint64_t digest() const override { return digest_; }
   int64_t file_bytes() const override { return file_bytes_; }
+  void DropResidentPages() const override {
+    for (const SafetensorsFile& file : weights_.files) file.DropResidentPages();
+  }
 
  private:
   std::string folder_;

@@ -43,6 +43,7 @@ class SafetensorsFile {
   // Null where there is no such tensor.
   const SafetensorsEntry* Find(std::string_view name) const;
   int64_t file_bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
+  void DropResidentPages() const { file_.DropResidentPages(); }
 
  private:
   SafetensorsFile(MappedFile file, SafetensorsEntries entries)

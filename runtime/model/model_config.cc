@@ -1,15 +1,17 @@
 #include "runtime/model/model_config.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "nlohmann/json.hpp"
+#include "runtime/base/json.h"
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 #include "runtime/model/config_reader.h"
 #include "runtime/model/families/family.h"
 #include "runtime/model/rope_config.h"
@@ -50,7 +52,7 @@ absl::Status CheckFixed(const Metadata& metadata, const FixedSetting& setting) {
     case Must::kBeText: {
       HEADWAY_ASSIGN_OR_RETURN(const std::string value, metadata.String(setting.key));
       if (value != setting.text) {
-        found = absl::StrCat("\"", value, "\"");
+        found = Quoted(value);
         wanted = absl::StrCat(", only \"", ToAbsl(setting.text), "\"");
       }
       break;
@@ -205,24 +207,20 @@ absl::Status ReadDTypes(const Checkpoint& checkpoint, const TensorNames& names,
 void AddGenerationEndTokens(const Checkpoint& checkpoint, std::vector<int64_t>& tokens) {
   const auto file = checkpoint.SideFile("generation_config.json");
   if (!file.ok()) return;  // optional
-  const nlohmann::json json = nlohmann::json::parse(*file, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return;
-  const auto found = json.find("eos_token_id");
-  if (found == json.end()) return;
+  const absl::StatusOr<nlohmann::json> json = ParseJson(*file);
+  if (!json.ok() || !json->is_object()) return;
+  const auto found = json->find("eos_token_id");
+  if (found == json->end()) return;
   for (const auto& token : found->is_array() ? *found : nlohmann::json::array({*found})) {
     if (token.is_number_integer()) tokens.push_back(token.get<int64_t>());
   }
 }
 
-absl::Status ReadEndTokens(const Checkpoint& checkpoint, ModelConfig& config) {
+absl::Status ReadEndTokens(const Checkpoint& checkpoint, std::span<const std::string_view> keys,
+                           ModelConfig& config) {
   const Metadata& metadata = checkpoint.metadata();
   std::vector<int64_t> tokens;
-  for (const std::string_view key :
-       checkpoint.kind() == Checkpoint::Kind::kGguf
-           ? std::initializer_list<std::string_view>{"tokenizer.ggml.eos_token_id",
-                                                     "tokenizer.ggml.eot_token_id",
-                                                     "tokenizer.ggml.eom_token_id"}
-           : std::initializer_list<std::string_view>{"eos_token_id"}) {
+  for (const std::string_view key : keys) {
     if (!metadata.Has(key)) continue;
     if (const auto one = metadata.Int(key); one.ok()) {
       tokens.push_back(*one);
@@ -268,7 +266,7 @@ absl::StatusOr<ModelConfig> Read(const Checkpoint& checkpoint) {
   HEADWAY_RETURN_IF_ERROR(ReadTie(checkpoint, reader, form, config));
   HEADWAY_RETURN_IF_ERROR(ReadBiases(checkpoint, reader, form, config));
   HEADWAY_RETURN_IF_ERROR(ReadDTypes(checkpoint, form.tensors, config));
-  HEADWAY_RETURN_IF_ERROR(ReadEndTokens(checkpoint, config));
+  HEADWAY_RETURN_IF_ERROR(ReadEndTokens(checkpoint, form.keys.end_tokens, config));
   return config;
 }
 

@@ -1,12 +1,13 @@
 #include "runtime/model/rope_config.h"
 
-#include <cmath>
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "kernels/fixed_math.h"
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 #include "runtime/model/config_reader.h"
 #include "runtime/tensor/block_formats.h"
 
@@ -26,13 +27,13 @@ std::string Join(std::string_view prefix, std::string_view key) {
 absl::Status RefuseKind(std::string_view key, const std::string& kind) {
   if (kind == "dynamic" || kind == "longrope" || kind == "su") {
     return absl::InvalidArgumentError(absl::StrCat(
-        ToAbsl(key), " is \"", kind,
-        "\", which cannot be served: its frequencies change with the length of the sequence, so "
+        ToAbsl(key), " is ", Quoted(kind),
+        ", which cannot be served: its frequencies change with the length of the sequence, so "
         "logits at a position would depend on later tokens"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      ToAbsl(key), " is \"", kind,
-      "\"; the rope scalings that can be served are default, linear, llama3 and yarn"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(ToAbsl(key), " is ", Quoted(kind),
+                   "; the rope scalings that can be served are default, linear, llama3 and yarn"));
 }
 
 // The whole head must be rotated: no served family leaves a part of it alone.

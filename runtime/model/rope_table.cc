@@ -10,6 +10,7 @@ namespace headway {
 namespace {
 
 constexpr double kTwoPi = 6.283185307179586477;
+constexpr double kMostRadians = 1 << 20;  // what fixed_math::SinCos takes
 
 // Low frequencies (long waves) are divided by the factor, high ones kept, those between blended.
 double Llama3Frequency(const RopeConfig& rope, double frequency) {
@@ -78,11 +79,17 @@ absl::StatusOr<RopeTableBuffer> RopeTableBuffer::Create(const RopeConfig& rope, 
                                                    " positions of a head of ", head_dim,
                                                    " dimensions; at least 1, and even from 2"));
   }
+  const std::vector<double> frequencies = RopeFrequencies(rope, head_dim);
+  const double fastest = *std::max_element(frequencies.begin(), frequencies.end());
+  if (fastest * max_positions > kMostRadians) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rope table: ", max_positions, " positions turn by up to ",
+                     fastest * max_positions, " radians; at most ", kMostRadians));
+  }
   RopeTableBuffer table;
   const int64_t row = int64_t{2} * head_dim;
   HEADWAY_ASSIGN_OR_RETURN(table.memory_,
                            HostBuffer::Allocate(sizeof(float) * row * max_positions));
-  const std::vector<double> frequencies = RopeFrequencies(rope, head_dim);
   float* out = table.memory_.As<float>();
   for (int position = 0; position < max_positions; ++position, out += row) {
     for (size_t i = 0; i < frequencies.size(); ++i) {

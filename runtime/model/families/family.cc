@@ -2,6 +2,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 #include "runtime/model/config_reader.h"
 #include "runtime/model/families/llama.h"
 
@@ -17,8 +18,8 @@ absl::Status UnknownArchitecture(std::string_view key, std::string_view value, N
   for (const Family* family : Families()) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", ToAbsl(family->*name));
   }
-  return absl::InvalidArgumentError(absl::StrCat(ToAbsl(key), " is \"", ToAbsl(value),
-                                                 "\", which cannot be served; known: ", known));
+  return absl::InvalidArgumentError(
+      absl::StrCat(ToAbsl(key), " is ", Quoted(value), ", which cannot be served; known: ", known));
 }
 
 const Family* Find(Name name, std::string_view value) {

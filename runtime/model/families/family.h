@@ -25,6 +25,7 @@ struct ConfigKeys {
   std::string_view attention_bias;  // q, k, v and output; no such key: where the tensors are
   std::string_view mlp_bias;        // likewise
   std::string_view sliding_window, use_sliding_window;
+  std::span<const std::string_view> end_tokens;  // each an id or a list of ids
 };
 
 // Names of the tensors. Those of a layer stand between `layer_prefix` + its number + "." and

@@ -17,6 +17,13 @@ constexpr FixedSetting kHuggingFaceFixed[] = {
      "quantised weights are served from GGUF files only"},
 };
 
+constexpr std::string_view kGgufEndTokens[] = {
+    "tokenizer.ggml.eos_token_id",
+    "tokenizer.ggml.eot_token_id",
+    "tokenizer.ggml.eom_token_id",
+};
+constexpr std::string_view kHuggingFaceEndTokens[] = {"eos_token_id"};
+
 }  // namespace
 
 const Family kLlamaFamily = {
@@ -39,6 +46,7 @@ const Family kLlamaFamily = {
                     .max_positions = "llama.context_length",
                     .rms_epsilon = "llama.attention.layer_norm_rms_epsilon",
                     .sliding_window = "llama.attention.sliding_window",
+                    .end_tokens = kGgufEndTokens,
                 },
             .tensors =
                 {
@@ -77,6 +85,7 @@ const Family kLlamaFamily = {
                     .mlp_bias = "mlp_bias",
                     .sliding_window = "sliding_window",
                     .use_sliding_window = "use_sliding_window",
+                    .end_tokens = kHuggingFaceEndTokens,
                 },
             .tensors =
                 {
