@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "runtime/base/check.h"
@@ -13,9 +14,12 @@
 namespace headway {
 namespace {
 
-std::string RunShmRank(int fd, int rank, int size, absl::Duration timeout,
+// The program starts when all ranks have joined: how long that takes is not what is tested.
+std::string RunShmRank(const ShmCommunicatorOptions& options, std::atomic<int>& joined,
                        const RankProgram& program) {
-  auto comm = NewShmCommunicator({.rank = rank, .size = size, .fd = fd, .timeout = timeout});
+  const auto comm = NewShmCommunicator(options);
+  ++joined;
+  while (joined < options.size) std::this_thread::yield();
   return comm.ok() ? program(**comm) : comm.status().ToString();
 }
 
@@ -95,7 +99,11 @@ std::vector<std::string> RunRanks(RankForm form, int size, absl::Duration timeou
   }
   const absl::StatusOr<int> fd = NewShmSegment(size);
   HEADWAY_CHECK(fd.ok());
-  const auto rank_main = [&](int rank) { return RunShmRank(*fd, rank, size, timeout, program); };
+  SharedPage page;
+  const auto rank_main = [&](int rank) {
+    return RunShmRank({.rank = rank, .size = size, .fd = *fd, .timeout = timeout},
+                      page.As<std::atomic<int>>(), program);
+  };
   const std::vector<std::string> answers =
       form == RankForm::kShmThreads ? RunThreads(size, rank_main) : RunProcesses(size, rank_main);
   close(*fd);

@@ -152,7 +152,7 @@ TEST_P(CommunicatorTest, LargePayloadsGoInPieces) {
     ExpectAllWell(size, [&](Communicator& comm) -> std::string {
       const int64_t share = kSlotBytes / size / 64 * 64;
       int round = 0;
-      for (int64_t more : {-1, 0, 1, 77'777}) {
+      for (int64_t more : {0, 1, 77'777}) {
         for (int root = 0; root < size; root += 2, ++round) {
           // One rank has much, the others little: they take part in every piece all the same.
           std::vector<int64_t> sizes(static_cast<size_t>(size), 5);
@@ -182,7 +182,7 @@ TEST_P(CommunicatorTest, RandomRounds) {
       const auto any_size = [&]() -> int64_t {
         return below(20) == 0 ? below(400'000) : below(99);
       };
-      for (int round = 0; round < 100; ++round) {
+      for (int round = 0; round < 60; ++round) {
         std::string error;
         const int root = below(size);
         switch (below(5)) {

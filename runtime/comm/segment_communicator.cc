@@ -289,11 +289,11 @@ absl::Status SegmentCommunicator::SleepFor(int peer, uint32_t target, Patience p
   RankLine& awaited = line(peer);
   const Clock& clock = Clock::Real();
   const int64_t deadline = clock.NowNanos() + timeout_nanos_;
+  // A peer that has never joined is not idle: something went wrong where it was started.
+  const auto limited = [&] { return patience == Patience::kTimeout || awaited.pid.load() == 0; };
   while (true) {
-    // A peer that has never joined is not idle: something went wrong where it was started.
-    const bool limited = patience == Patience::kTimeout || awaited.pid.load() == 0;
     int64_t nanos = kCheckNanos;
-    if (limited) nanos = std::min(nanos, std::max<int64_t>(deadline - clock.NowNanos(), 0));
+    if (limited()) nanos = std::min(nanos, std::max<int64_t>(deadline - clock.NowNanos(), 0));
     const timespec span = {static_cast<time_t>(nanos / 1'000'000'000),
                            static_cast<long>(nanos % 1'000'000'000)};
     awaited.sleepers.fetch_add(1);
@@ -315,7 +315,7 @@ absl::Status SegmentCommunicator::SleepFor(int peer, uint32_t target, Patience p
     }
     if (!timed_out) continue;
     HEADWAY_RETURN_IF_ERROR(DeadPeer());
-    if (limited && clock.NowNanos() >= deadline) {
+    if (limited() && clock.NowNanos() >= deadline) {
       // The awaited rank may itself wait for another; the one that is furthest behind is to blame.
       int last = peer;
       for (int other = 0; other < size_; ++other) {
