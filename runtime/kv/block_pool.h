@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/kv_layer_view.h"
 
 namespace headway {
 
@@ -23,6 +24,7 @@ class BlockSpan {
   int size() const { return static_cast<int>(ids_.size()); }
   // Takes over the blocks of `more`, from the same pool, behind these.
   void Append(BlockSpan more);
+  // Gives the blocks back now; nothing is left.
   void Release();
 
  private:
@@ -38,7 +40,10 @@ class BlockSpan {
 class BlockPool {
  public:
   explicit BlockPool(int capacity);
-  // All or none. ResourceExhausted with both numbers when fewer than `count` are free.
+  BlockPool(const BlockPool&) = delete;  // spans point at it
+  BlockPool& operator=(const BlockPool&) = delete;
+  // All or none. ResourceExhausted with both numbers when fewer than `count` are free;
+  // InvalidArgument when `count` is negative.
   absl::StatusOr<BlockSpan> TryAllocate(int count);
   int capacity() const { return capacity_; }
   int free() const { return static_cast<int>(free_.size()); }
@@ -52,7 +57,11 @@ class BlockPool {
   std::vector<bool> held_;
 };
 
-constexpr int BlocksFor(int64_t positions) { return static_cast<int>((positions + 15) / 16); }
+// Blocks that hold `positions` positions, at least 0 and below 2^31 * 16.
+constexpr int BlocksFor(int64_t positions) {
+  constexpr int64_t kTokens = kernels::kKvBlockTokens;
+  return static_cast<int>((positions + kTokens - 1) / kTokens);
+}
 
 }  // namespace headway
 
