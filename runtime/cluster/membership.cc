@@ -257,6 +257,11 @@ bool Membership::Serving() const {
   return ServingLocked();
 }
 
+std::string Membership::numerics_id() const {
+  std::lock_guard lock(mutex_);
+  return numerics_id_;
+}
+
 void Membership::ReportFailure(int index, const absl::Status& status) {
   if (!absl::IsUnavailable(status)) return;
   std::lock_guard lock(mutex_);

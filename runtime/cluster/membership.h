@@ -68,6 +68,8 @@ class Membership {
   std::vector<MemberSnapshot> Snapshot() const;
   // Whether there is a mixed node, or both a prefill and a decode node.
   bool Serving() const;
+  // What all usable nodes share; empty while none is known.
+  std::string numerics_id() const;
   // Of the list, not of a snapshot; lives as long as this object.
   NodeClient& client(int index) { return *nodes_[index]->client; }
 
