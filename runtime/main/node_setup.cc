@@ -1,0 +1,92 @@
+#include "runtime/main/node_setup.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/base/status.h"
+#include "runtime/kv/block_pool.h"
+#include "runtime/kv/kv_storage.h"
+#include "runtime/transfer/ucx_transport.h"
+
+namespace headway {
+namespace {
+
+// Unless told otherwise a node's KV cache takes at most this share of the machine's memory, and no
+// more than it can use.
+constexpr int kMemoryShare = 8;
+constexpr int kDefaultSequences = 32;
+
+int64_t MachineMemoryBytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+}
+
+}  // namespace
+
+EngineOptions NodeSetup::Engine() const {
+  EngineOptions options;
+  options.threads = threads;
+  options.numerics = numerics;
+  options.kv_blocks = kv_blocks;
+  options.limits.max_positions = max_positions;
+  return options;
+}
+
+absl::StatusOr<NodeRole> ParseNodeRole(const std::string& name) {
+  for (NodeRole role : {NodeRole::kPrefill, NodeRole::kDecode, NodeRole::kMixed}) {
+    if (name == NodeRoleName(role)) return role;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--role is \"", name, "\"; it is one of prefill, decode, mixed"));
+}
+
+absl::StatusOr<NodeSetup> SettleNode(const Checkpoint& checkpoint, const ModelOptions& options,
+                                     int degree, const KvSize& size) {
+  HEADWAY_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(checkpoint));
+  HEADWAY_ASSIGN_OR_RETURN(ShardPlan plan, MakeShardPlan(config, degree));
+  NodeSetup setup;
+  setup.numerics.kv_dtype = options.kv_dtype;
+  const kernels::ActivationFormat usual = DefaultActivations(checkpoint, config);
+  setup.numerics.activations = options.activations.value_or(usual);
+  if (setup.numerics.activations == kernels::ActivationFormat::kQ8 &&
+      usual != kernels::ActivationFormat::kQ8) {
+    return absl::InvalidArgumentError(
+        "--activations q8 needs a checkpoint with quantised weights; this one has none: use f32");
+  }
+  const int cores = std::max(1u, std::thread::hardware_concurrency());
+  setup.threads = options.threads > 0 ? options.threads : std::max(1, cores / degree);
+  if (size.max_positions < 0 || size.max_positions > config.max_positions) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-positions is ", size.max_positions,
+                                                   "; the checkpoint has ", config.max_positions));
+  }
+  setup.max_positions = size.max_positions > 0 ? size.max_positions : config.max_positions;
+
+  int kv_heads = 0;  // copies of heads that a boundary cuts through included
+  for (const RankShard& rank : plan.ranks) kv_heads += static_cast<int>(rank.kv_heads.size());
+  const int64_t block_bytes =
+      KvBytes(config.layers, kv_heads, config.head_dim, kernels::kKvBlockTokens, options.kv_dtype);
+  if (size.blocks > 0) {
+    setup.kv_blocks = size.blocks;
+  } else if (size.memory_bytes > 0) {
+    setup.kv_blocks =
+        static_cast<int>(std::min<int64_t>(size.memory_bytes / block_bytes, INT32_MAX));
+  } else {
+    const int64_t usable = static_cast<int64_t>(kDefaultSequences) * BlocksFor(setup.max_positions);
+    setup.kv_blocks =
+        static_cast<int>(std::min(usable, MachineMemoryBytes() / kMemoryShare / block_bytes));
+  }
+  if (setup.kv_blocks < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the KV cache may take ", size.memory_bytes,
+                                                   " bytes; one block of 16 tokens takes ",
+                                                   block_bytes));
+  }
+  return setup;
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> NewKvTransport(NodeRole role) {
+  if (role == NodeRole::kMixed) return nullptr;
+  return UcxTransport::Create({});
+}
+
+}  // namespace headway

@@ -1,0 +1,29 @@
+#include "runtime/main/rank_arguments.h"
+
+namespace headway {
+
+std::vector<std::string> RankArguments(const RankMainOptions& options) {
+  std::vector<std::string> args = {"rank"};
+  auto add = [&args](const std::string& flag, const std::string& value) {
+    args.push_back(flag);
+    args.push_back(value);
+  };
+  add("--name", options.name);
+  add("--rank", std::to_string(options.rank));
+  add("--tp", std::to_string(options.tp));
+  add("--role", options.role);
+  add("--model", options.model.model);
+  add("--kv-dtype", std::string(DTypeName(options.model.kv_dtype)));
+  if (options.model.activations.has_value()) {
+    add("--activations",
+        *options.model.activations == kernels::ActivationFormat::kQ8 ? "q8" : "f32");
+  }
+  if (options.model.threads > 0) add("--threads", std::to_string(options.model.threads));
+  add("--kv-blocks", std::to_string(options.kv_blocks));
+  add("--max-positions", std::to_string(options.max_positions));
+  add("--comm-fd", std::to_string(options.comm_fd));
+  add("--parent-pid", std::to_string(options.parent_pid));
+  return args;
+}
+
+}  // namespace headway

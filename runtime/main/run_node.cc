@@ -1,0 +1,177 @@
+// `headway node`: flags -> checkpoint, communicator, ranks, loop, service -> wait -> drain.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/launcher.h"
+#include "runtime/cluster/ready_line.h"
+#include "runtime/comm/local_communicator.h"
+#include "runtime/comm/shm_communicator.h"
+#include "runtime/main/node_options.h"
+#include "runtime/main/node_setup.h"
+#include "runtime/main/rank_arguments.h"
+#include "runtime/main/rank_options.h"
+#include "runtime/main/stop_signal.h"
+#include "runtime/node/node_loop.h"
+#include "runtime/node/rank_host.h"
+#include "runtime/server/node_service.h"
+#include "runtime/server/server.h"
+
+namespace headway {
+namespace {
+
+// Running streams may end by themselves for this long after SIGTERM.
+constexpr double kDrainSeconds = 30;
+constexpr absl::Duration kRankStartTimeout = absl::Minutes(10);
+
+// A descriptor that is closed on the way out.
+class OwnedFd {
+ public:
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnedFd(const OwnedFd&) = delete;
+  OwnedFd& operator=(const OwnedFd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// The other ranks' processes. When one ends unasked the communicator is aborted, so that nobody
+// waits for it.
+class RankProcesses {
+ public:
+  static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(const NodeMainOptions& options,
+                                                              const NodeSetup& setup, int comm_fd,
+                                                              Communicator& comm) {
+    HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher,
+                             Launcher::Create({.forward_output = true}));
+    auto processes = std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), comm));
+    for (int rank = 1; rank < options.tp; ++rank) {
+      RankMainOptions rank_options = {.name = absl::StrCat(options.name, "/rank-", rank),
+                                      .rank = rank,
+                                      .tp = options.tp,
+                                      .model = options.model,
+                                      .kv_blocks = setup.kv_blocks,
+                                      .max_positions = setup.max_positions,
+                                      .role = options.role,
+                                      .comm_fd = comm_fd,
+                                      .parent_pid = getpid()};
+      rank_options.model.threads = setup.threads;
+      rank_options.model.activations = setup.numerics.activations;
+      HEADWAY_RETURN_IF_ERROR(processes->launcher_
+                                  ->Start({.name = rank_options.name,
+                                           .args = RankArguments(rank_options),
+                                           .inherit_fds = {comm_fd}})
+                                  .status());
+    }
+    return processes;
+  }
+  ~RankProcesses() {
+    const uint64_t one = 1;
+    (void)!write(stop_.get(), &one, sizeof(one));
+    watcher_.join();
+  }
+
+  absl::Status WaitReady(int ranks) {
+    for (int child = 0; child < ranks; ++child) {
+      HEADWAY_RETURN_IF_ERROR(launcher_->WaitReady(child, kRankStartTimeout).status());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status failure() const { return launcher_->failure(); }
+
+ private:
+  RankProcesses(std::unique_ptr<Launcher> launcher, Communicator& comm)
+      : launcher_(std::move(launcher)), stop_(eventfd(0, EFD_CLOEXEC)), watcher_([this, &comm] {
+          if (WaitReadable(stop_.get(), launcher_->failure_fd()) == 1) {
+            comm.Abort(std::string(launcher_->failure().message()));
+          }
+        }) {}
+
+  std::unique_ptr<Launcher> launcher_;
+  OwnedFd stop_;
+  std::thread watcher_;
+};
+
+void LogProgress(int done, int total) {
+  if (done == total) LogInfo(absl::StrCat("loaded ", total, " layers"));
+}
+
+}  // namespace
+
+absl::Status RunNode(const NodeMainOptions& options) {
+  StopSignal signal;
+  SetLogName(options.name);
+  HEADWAY_ASSIGN_OR_RETURN(const NodeRole role, ParseNodeRole(options.role));
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                           Checkpoint::Open(options.model.model));
+  HEADWAY_ASSIGN_OR_RETURN(const NodeSetup setup,
+                           SettleNode(*checkpoint, options.model, options.tp,
+                                      {.blocks = options.kv_blocks,
+                                       .memory_bytes = options.kv_memory,
+                                       .max_positions = options.max_positions}));
+
+  // The ranks start before this process has threads of a gRPC server.
+  OwnedFd segment(-1);
+  std::unique_ptr<Communicator> comm;
+  std::unique_ptr<RankProcesses> ranks;
+  if (options.tp == 1) {
+    comm = std::move(NewLocalCommunicators(1)[0]);
+  } else {
+    HEADWAY_ASSIGN_OR_RETURN(const int fd, NewShmSegment(options.tp));
+    OwnedFd owned(fd);
+    HEADWAY_ASSIGN_OR_RETURN(comm, NewShmCommunicator({.rank = 0, .size = options.tp, .fd = fd}));
+    HEADWAY_ASSIGN_OR_RETURN(ranks, RankProcesses::Start(options, setup, fd, *comm));
+  }
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewKvTransport(role));
+  absl::StatusOr<std::unique_ptr<RankHost>> host = RankHost::Create(
+      *checkpoint, setup.Engine(), *comm, std::move(transport), Clock::Real(), LogProgress);
+  if (!host.ok()) {
+    // A rank's own words say more than that it is gone.
+    return ranks != nullptr && !ranks->failure().ok() ? ranks->failure() : host.status();
+  }
+  if (ranks != nullptr) HEADWAY_RETURN_IF_ERROR(ranks->WaitReady(options.tp - 1));
+
+  const uint64_t epoch =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count());
+  NodeLoop loop({.role = role, .epoch = epoch}, (*host)->engine(), (*host)->worker(),
+                (*host)->addresses(), Clock::Real());
+  OwnedFd broken(eventfd(0, EFD_CLOEXEC));
+  loop.OnFailure([&](const absl::Status& status) {
+    LogError(std::string(status.message()));
+    const uint64_t one = 1;
+    (void)!write(broken.get(), &one, sizeof(one));
+  });
+  loop.Start();
+
+  std::unique_ptr<grpc::Service> service =
+      NewNodeService(loop, std::filesystem::path(options.model.model).filename().string());
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
+                           Server::Start(options.listen, {{service.get(), "headway.v1.Node"}}));
+  server->SetServing(true);
+  LogInfo(absl::StrCat(options.role, " node of ", options.tp, " ranks with ", setup.threads,
+                       " threads each and ", setup.kv_blocks, " KV blocks serves on ",
+                       server->address()));
+  HEADWAY_RETURN_IF_ERROR(WriteReadyLine(options.ready_fd, server->address()));
+
+  const bool stopped = WaitReadable(signal.fd(), broken.get()) == 0;
+  server->SetServing(false);
+  server->Shutdown(stopped ? kDrainSeconds : 0);
+  const absl::Status health = loop.health();
+  loop.Stop();
+  return stopped ? absl::OkStatus() : health;
+}
+
+}  // namespace headway

@@ -1,0 +1,40 @@
+#include "runtime/main/stop_signal.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/check.h"
+
+namespace headway {
+
+int WaitReadable(int first, int second) {
+  pollfd fds[] = {{.fd = first, .events = POLLIN, .revents = 0},
+                  {.fd = second, .events = POLLIN, .revents = 0}};
+  for (;;) {
+    const int ready = poll(fds, 2, -1);
+    if (ready < 0 && errno == EINTR) continue;
+    HEADWAY_CHECK(ready > 0);
+    return fds[0].revents != 0 ? 0 : 1;
+  }
+}
+
+StopSignal::StopSignal() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  HEADWAY_CHECK(pthread_sigmask(SIG_BLOCK, &signals, &before_) == 0);
+  fd_ = signalfd(-1, &signals, SFD_CLOEXEC);
+  HEADWAY_CHECK(fd_ >= 0);
+}
+
+StopSignal::~StopSignal() {
+  close(fd_);
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+}  // namespace headway
