@@ -48,6 +48,7 @@ class RankEngine {
   const ForwardLimits& limits() const { return forward_->limits(); }
   const std::string& numerics_id() const { return numerics_id_; }
   int64_t kv_projections() const { return forward_->kv_projections(); }
+  int64_t attended_keys() const { return forward_->attended_keys(); }
   int64_t weight_bytes() const { return weights_->packed_bytes(); }
 
  private:

@@ -167,6 +167,7 @@ class CpuForward final : public Forward {
   }
   int logit_rows() const override { return static_cast<int>(batch_.wanted().size()); }
   int64_t kv_projections() const override { return kv_projections_; }
+  int64_t attended_keys() const override { return attended_keys_; }
   const ForwardLimits& limits() const override { return limits_; }
 
  private:
@@ -196,6 +197,11 @@ class CpuForward final : public Forward {
       }
     }
     kv_projections_ += batch_.rows();
+    for (const kernels::SpanView& span : batch_.spans()) {
+      // Row i of a span meets first_position + i + 1 keys.
+      attended_keys_ += int64_t{span.rows} * (span.first_position + 1) +
+                        int64_t{span.rows} * (span.rows - 1) / 2;
+    }
     return Logits();
   }
 
@@ -416,6 +422,7 @@ class CpuForward final : public Forward {
   Reduction attention_reduction_, mlp_reduction_;
   std::optional<RopeTableBuffer> rope_;
   int64_t kv_projections_ = 0;
+  int64_t attended_keys_ = 0;
 
   HostBuffer residual_;                // [rows, hidden]
   HostBuffer queries_;                 // [rows, local query heads * head_dim]

@@ -67,6 +67,9 @@ class Forward {
   // K/V projections of single tokens done since construction (one per row and layer pass is one per
   // row here: a batch of n rows adds n). What `headway verify` counts.
   virtual int64_t kv_projections() const = 0;
+  // (query row, key position) pairs that attention has met since construction, of one head and
+  // layer. The work of a step beside the projections.
+  virtual int64_t attended_keys() const = 0;
   virtual const ForwardLimits& limits() const = 0;
 };
 
