@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMostLayers = 1024;
 constexpr int64_t kMostHidden = 1 << 17;
 constexpr int64_t kMostIntermediate = 1 << 20;
-constexpr int64_t kMostHeads = 4096;
+constexpr int64_t kMostHeads = 1024;
 constexpr int64_t kMostHeadDim = 1024;
 constexpr int64_t kMostVocabulary = 1 << 22;
 constexpr int64_t kMostPositions = 1 << 24;
