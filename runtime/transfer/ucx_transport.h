@@ -1,0 +1,42 @@
+#ifndef HEADWAY_RUNTIME_TRANSFER_UCX_TRANSPORT_H_
+#define HEADWAY_RUNTIME_TRANSFER_UCX_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/base/clock.h"
+#include "runtime/transfer/transport.h"
+
+namespace headway {
+
+struct UcxOptions {
+  TransportLimits limits;
+  // UCX's list of transports. Everything but shared memory: tcp and, where there is a card for it,
+  // RDMA. Those tell when a peer has died. UCX's shared memory ("posix,self" and nothing else) is
+  // several times faster between processes of one host, but there a dead peer is noticed by the
+  // send timeout only, and one that is killed while it writes stops the reader's queue for all.
+  std::string transports = "^sm";
+  // UCX's list of network devices, such as "eth0" or "mlx5_0:1,lo". Each transport listens on an
+  // ephemeral tcp port of these. UCX neither encrypts nor authenticates: name a private network.
+  std::string net_devices = "all";
+  // Of one peer's messages, bytes that are given to UCX at a time; the rest waits here. More does
+  // not go faster, and is what stays occupied when a peer hangs.
+  int64_t max_in_flight_bytes = 4 << 20;
+  // How long the destructor lets messages leave.
+  int64_t close_grace_nanos = 1'000'000'000;
+};
+
+// A transport on UCX active messages, with a UCX worker and a thread of its own that sleeps while
+// nothing happens. Any number may live in a process. `clock` must outlive it.
+//
+// A peer that dies ends its messages with Unavailable, over shared memory with the send timeout.
+//
+// Unavailable where UCX is not installed, InvalidArgument for options that it refuses.
+absl::StatusOr<std::unique_ptr<Transport>> CreateUcxTransport(const UcxOptions& options,
+                                                              const Clock& clock = Clock::Real());
+
+}  // namespace headway
+
+#endif  // HEADWAY_RUNTIME_TRANSFER_UCX_TRANSPORT_H_
