@@ -1,15 +1,13 @@
 #ifndef HEADWAY_KERNELS_FIXED_MATH_H_
 #define HEADWAY_KERNELS_FIXED_MATH_H_
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
 
 // exp, log, sin and cos of float64 from + - * / alone, each operation rounded by itself, so that
 // tables and probabilities have the same bits on every machine; libm's differ. Relative error below
-// 1e-15 (sin and cos: absolute). Without branches on values where a loop over them is to be
-// vectorised.
+// 1e-15 (sin and cos: absolute).
 namespace headway::fixed_math {
 
 namespace internal {
@@ -25,15 +23,14 @@ inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 // Arguments below this give 0 (results would be subnormal, and slow).
 inline constexpr double kExpLowest = -708;
 
-// e^x. Below kExpLowest: 0; above 709: infinity. Not for NaN.
+// e^x for kExpLowest <= x <= 709, without a branch.
 //
 // x = n ln 2 + r with |r| <= ln 2 / 2; e^r is its Taylor polynomial of degree 13, whose remainder
 // is below 5e-18.
-inline double Exp(double x) {
-  const double clamped = std::min(std::max(x, kExpLowest), 709.0);
-  const double rounded = clamped * 1.4426950408889634 + internal::kRound;
+inline double ExpInRange(double x) {
+  const double rounded = x * 1.4426950408889634 + internal::kRound;
   const double n = rounded - internal::kRound;
-  const double r = (clamped - n * internal::kLn2High) - n * internal::kLn2Low;
+  const double r = (x - n * internal::kLn2High) - n * internal::kLn2Low;
   double p = 1.0 / 6227020800;
   p = p * r + 1.0 / 479001600;
   p = p * r + 1.0 / 39916800;
@@ -48,9 +45,13 @@ inline double Exp(double x) {
   p = p * r + 1.0 / 2;
   p = p * r + 1.0;
   p = p * r + 1.0;
-  const double result = p * std::bit_cast<double>((std::bit_cast<uint64_t>(rounded) + 1023) << 52);
+  return p * std::bit_cast<double>((std::bit_cast<uint64_t>(rounded) + 1023) << 52);
+}
+
+// e^x. Below kExpLowest: 0; above 709: infinity. Not for NaN.
+inline double Exp(double x) {
   if (x < kExpLowest) return 0;
-  return x > 709.0 ? std::numeric_limits<double>::infinity() : result;
+  return x > 709 ? std::numeric_limits<double>::infinity() : ExpInRange(x);
 }
 
 // Natural logarithm of a positive, finite x; 0 gives -infinity.

@@ -37,8 +37,10 @@ void Weights(const float* logits, int count, float max, double inverse_temperatu
              double* weights) {
   for (int i = 0; i < count; ++i) {
     const double x = (static_cast<double>(logits[i]) - max) * inverse_temperature;
-    weights[i] = fixed_math::Exp(std::max(x, fixed_math::kExpLowest));
+    weights[i] = x > fixed_math::kExpLowest ? x : fixed_math::kExpLowest;
   }
+  // A loop of its own, so that the compiler vectorises it.
+  for (int i = 0; i < count; ++i) weights[i] = fixed_math::ExpInRange(weights[i]);
 }
 
 struct Range {
@@ -50,20 +52,24 @@ struct Range {
 // is left.
 absl::StatusOr<Range> CheckedRange(std::span<const float> logits) {
   float max[kLanes], min[kLanes];
-  bool bad[kLanes] = {};
+  uint32_t bad[kLanes] = {};
   std::fill_n(max, kLanes, -kInfinity);
   std::fill_n(min, kLanes, kInfinity);
-  const auto take = [&](float v, int lane) {
-    max[lane] = v > max[lane] ? v : max[lane];
-    const float finite = v > -kInfinity ? v : kInfinity;
-    min[lane] = finite < min[lane] ? finite : min[lane];
-    bad[lane] |= !(v < kInfinity);
-  };
-  size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) take(logits[i + lane], lane);
+  for (size_t begin = 0; begin < logits.size(); begin += kLanes) {
+    const float* v = &logits[begin];
+    const int count = static_cast<int>(std::min<size_t>(kLanes, logits.size() - begin));
+    const auto take = [&](int lane) {
+      max[lane] = v[lane] > max[lane] ? v[lane] : max[lane];
+      const float finite = v[lane] > -kInfinity ? v[lane] : kInfinity;
+      min[lane] = finite < min[lane] ? finite : min[lane];
+      bad[lane] |= v[lane] < kInfinity ? 0 : 1;
+    };
+    if (count == kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) take(lane);
+    } else {
+      for (int lane = 0; lane < count; ++lane) take(lane);
+    }
   }
-  for (; i < logits.size(); ++i) take(logits[i], 0);
   Range range;
   for (int lane = 0; lane < kLanes; ++lane) {
     if (bad[lane]) {
@@ -370,9 +376,7 @@ void Logprobs(std::span<const float> logits, int32_t token, int top_n, SamplingW
   const int total = static_cast<int>(logits.size());
   for (int begin = 0; begin < total; begin += kBlock) {
     const int count = std::min(kBlock, total - begin);
-    for (int i = 0; i < count; ++i) {
-      weights[i] = fixed_math::Exp(static_cast<double>(logits[begin + i]) - max);
-    }
+    Weights(&logits[begin], count, max, 1, weights);
     std::fill(weights + count, weights + kBlock, 0);
     for (int i = 0; i < kBlock; i += kLanes) {
       for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += weights[i + lane];
