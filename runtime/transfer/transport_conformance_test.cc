@@ -147,11 +147,11 @@ class TransportTest : public testing::TestWithParam<Form> {
                                     const Clock& clock = Clock::Real()) {
     if (GetParam().ucx_transports.empty()) return hub_.Create(limits, clock);
     absl::StatusOr<std::unique_ptr<Transport>> transport =
-        CreateUcxTransport({.limits = limits,
-                            .transports = GetParam().ucx_transports,
-                            .net_devices = "lo",
-                            .close_grace_nanos = 100'000'000},
-                           clock);
+        UcxTransport::Create({.limits = limits,
+                              .transports = GetParam().ucx_transports,
+                              .net_devices = "lo",
+                              .close_grace_nanos = 100'000'000},
+                             clock);
     EXPECT_TRUE(transport.ok()) << transport.status();
     return *std::move(transport);
   }

@@ -47,7 +47,7 @@ struct Message;
 
 // A transport at the other end, and the endpoint that leads to it.
 struct Peer : std::enable_shared_from_this<Peer> {
-  class UcxTransport* transport = nullptr;
+  class UcxEndpoints* transport = nullptr;
   std::string address;
   std::string name;
   int64_t pending_bytes = 0;  // guarded by the transport's mutex
@@ -74,11 +74,12 @@ struct Message {
   std::list<std::unique_ptr<Message>>::iterator place;  // in in_flight
 };
 
-class UcxTransport : public Transport {
+// One worker, and an endpoint for each peer that it has sent to.
+class UcxEndpoints : public Transport {
  public:
-  UcxTransport(const UcxLibrary& ucx, const UcxOptions& options, const Clock& clock)
+  UcxEndpoints(const UcxLibrary& ucx, const UcxOptions& options, const Clock& clock)
       : ucx_(ucx), options_(options), clock_(clock), buffers_(kKeptBufferBytes) {}
-  ~UcxTransport() override;
+  ~UcxEndpoints() override;
   absl::Status Start();
 
   std::string address() const override { return address_; }
@@ -144,7 +145,7 @@ class UcxTransport : public Transport {
   std::thread thread_;
 };
 
-UcxTransport::~UcxTransport() {
+UcxEndpoints::~UcxEndpoints() {
   if (thread_.joinable()) {
     {
       std::lock_guard lock(mutex_);
@@ -161,7 +162,7 @@ UcxTransport::~UcxTransport() {
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
-absl::Status UcxTransport::Configure() {
+absl::Status UcxEndpoints::Configure() {
   ucp_config_t* config;
   HEADWAY_RETURN_IF_ERROR(
       UcxStatus(ucx_, ucx_.ucp_config_read(nullptr, nullptr, &config), "UCX configuration"));
@@ -185,7 +186,7 @@ absl::Status UcxTransport::Configure() {
   return status;
 }
 
-absl::Status UcxTransport::Start() {
+absl::Status UcxEndpoints::Start() {
   HEADWAY_RETURN_IF_ERROR(Configure());
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -224,7 +225,7 @@ absl::Status UcxTransport::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Peer>> UcxTransport::Accept(const std::string& peer_address,
+absl::StatusOr<std::shared_ptr<Peer>> UcxEndpoints::Accept(const std::string& peer_address,
                                                            size_t header_bytes,
                                                            size_t payload_bytes,
                                                            int64_t message_bytes) {
@@ -254,7 +255,7 @@ absl::StatusOr<std::shared_ptr<Peer>> UcxTransport::Accept(const std::string& pe
   return found->second;
 }
 
-void UcxTransport::SendPieces(const std::string& peer_address, std::span<const std::byte> header,
+void UcxEndpoints::SendPieces(const std::string& peer_address, std::span<const std::byte> header,
                               std::span<const std::span<const std::byte>> pieces, Done done) {
   size_t payload_bytes = 0;
   for (std::span<const std::byte> piece : pieces) payload_bytes += piece.size();
@@ -289,21 +290,21 @@ void UcxTransport::SendPieces(const std::string& peer_address, std::span<const s
   if (first) Wake();
 }
 
-void UcxTransport::Wake() {
+void UcxEndpoints::Wake() {
   const uint64_t one = 1;
   // Fails only when the counter is full, and then the thread is about to wake up anyway.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 
-ucs_status_t UcxTransport::OnMessage(void* arg, const void*, size_t, void* data, size_t length,
+ucs_status_t UcxEndpoints::OnMessage(void* arg, const void*, size_t, void* data, size_t length,
                                      const ucp_am_recv_param_t* param) {
   // Everything is sent eagerly; what only announces itself is of some other program.
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) length = 0;
-  static_cast<UcxTransport*>(arg)->Deliver(static_cast<const std::byte*>(data), length);
+  static_cast<UcxEndpoints*>(arg)->Deliver(static_cast<const std::byte*>(data), length);
   return UCS_OK;
 }
 
-void UcxTransport::Deliver(const std::byte* data, size_t length) {
+void UcxEndpoints::Deliver(const std::byte* data, size_t length) {
   MessagePrefix prefix = {.magic = 0};
   if (length >= sizeof(prefix)) std::memcpy(&prefix, data, sizeof(prefix));
   if (prefix.magic != MessagePrefix::kMagic || prefix.header_bytes > kMaxHeaderBytes ||
@@ -321,15 +322,15 @@ void UcxTransport::Deliver(const std::byte* data, size_t length) {
   if (receiver_) receiver_(header, payload);
 }
 
-void UcxTransport::OnSent(void* request, ucs_status_t status, void* arg) {
+void UcxEndpoints::OnSent(void* request, ucs_status_t status, void* arg) {
   Message* const message = static_cast<Message*>(arg);
-  UcxTransport* const self = message->peer->transport;
+  UcxEndpoints* const self = message->peer->transport;
   if (self->closed_) return;
   self->ucx_.ucp_request_free(request);
   self->Finish(message, UcxStatus(self->ucx_, status, "send"));
 }
 
-void UcxTransport::OnPeerFailure(void* arg, ucp_ep_h, ucs_status_t status) {
+void UcxEndpoints::OnPeerFailure(void* arg, ucp_ep_h, ucs_status_t status) {
   Peer* const peer = static_cast<Peer*>(arg);
   if (!peer->failure.ok()) return;
   peer->failure = UcxStatus(peer->transport->ucx_, status, "connection lost");
@@ -337,7 +338,7 @@ void UcxTransport::OnPeerFailure(void* arg, ucp_ep_h, ucs_status_t status) {
   peer->transport->Activate(peer->shared_from_this());
 }
 
-void UcxTransport::Run() {
+void UcxEndpoints::Run() {
   while (TakeInbox()) {
     bool moved = false;
     // Bounded, so that a stream of arrivals does not keep messages from leaving.
@@ -357,12 +358,12 @@ void UcxTransport::Run() {
   Shutdown();
 }
 
-void UcxTransport::Activate(std::shared_ptr<Peer> peer) {
+void UcxEndpoints::Activate(std::shared_ptr<Peer> peer) {
   if (!std::exchange(peer->active, true)) active_.push_back(std::move(peer));
 }
 
 // Distributes new messages to their peers' queues. False when the transport is to stop.
-bool UcxTransport::TakeInbox() {
+bool UcxEndpoints::TakeInbox() {
   std::vector<std::unique_ptr<Message>> messages;
   bool stop;
   {
@@ -378,7 +379,7 @@ bool UcxTransport::TakeInbox() {
   return !stop;
 }
 
-void UcxTransport::ServePeer(Peer& peer) {
+void UcxEndpoints::ServePeer(Peer& peer) {
   if (peer.closing != nullptr) {
     if (ucx_.ucp_request_check_status(peer.closing) == UCS_INPROGRESS) return;
     ucx_.ucp_request_free(std::exchange(peer.closing, nullptr));
@@ -399,7 +400,7 @@ void UcxTransport::ServePeer(Peer& peer) {
 }
 
 // Gives UCX as many messages as may be in flight.
-void UcxTransport::Pump(Peer& peer) {
+void UcxEndpoints::Pump(Peer& peer) {
   while (!peer.queue.empty() && peer.failure.ok() &&
          (peer.in_flight.empty() || peer.in_flight_bytes < options_.max_in_flight_bytes)) {
     if (peer.endpoint == nullptr) {
@@ -434,7 +435,7 @@ void UcxTransport::Pump(Peer& peer) {
   }
 }
 
-void UcxTransport::Connect(Peer& peer) {
+void UcxEndpoints::Connect(Peer& peer) {
   const absl::StatusOr<std::string_view> worker_address = UnwrapUcxAddress(peer.address);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -455,7 +456,7 @@ void UcxTransport::Connect(Peer& peer) {
 }
 
 // After a failure; the next message tries anew.
-void UcxTransport::CloseEndpoint(Peer& peer) {
+void UcxEndpoints::CloseEndpoint(Peer& peer) {
   peer.failure = absl::OkStatus();
   if (peer.endpoint == nullptr) return;
   ucp_request_param_t param{};
@@ -465,7 +466,7 @@ void UcxTransport::CloseEndpoint(Peer& peer) {
   if (request != nullptr && !UCS_PTR_IS_ERR(request)) peer.closing = request;
 }
 
-void UcxTransport::ExpireDeadlines(Peer& peer, int64_t now) {
+void UcxEndpoints::ExpireDeadlines(Peer& peer, int64_t now) {
   auto status = [&] {
     return absl::DeadlineExceededError(
         absl::StrCat("send to ", peer.name, ": it has not taken the message in ",
@@ -485,7 +486,7 @@ void UcxTransport::ExpireDeadlines(Peer& peer, int64_t now) {
 }
 
 // UCX reads a message's buffer no longer.
-void UcxTransport::Finish(Message* message, const absl::Status& status) {
+void UcxEndpoints::Finish(Message* message, const absl::Status& status) {
   Peer& peer = *message->peer;
   std::unique_ptr<Message> owned = std::move(*message->place);
   peer.in_flight.erase(message->place);
@@ -495,7 +496,7 @@ void UcxTransport::Finish(Message* message, const absl::Status& status) {
           status.ok() ? status : Annotate(status, absl::StrCat("message to ", peer.name)));
 }
 
-void UcxTransport::Release(std::unique_ptr<Message> message, const absl::Status& status) {
+void UcxEndpoints::Release(std::unique_ptr<Message> message, const absl::Status& status) {
   {
     std::lock_guard lock(mutex_);
     message->peer->pending_bytes -= static_cast<int64_t>(message->bytes);
@@ -506,7 +507,7 @@ void UcxTransport::Release(std::unique_ptr<Message> message, const absl::Status&
 
 // Peers come and go, each with a new address: those that failed and have nothing pending are
 // forgotten, others only leave the list of those to look after.
-void UcxTransport::ForgetIdlePeers() {
+void UcxEndpoints::ForgetIdlePeers() {
   std::erase_if(active_, [this](const std::shared_ptr<Peer>& peer) {
     if (!peer->queue.empty() || !peer->in_flight.empty() || peer->closing != nullptr ||
         !peer->failure.ok()) {
@@ -521,7 +522,7 @@ void UcxTransport::ForgetIdlePeers() {
   });
 }
 
-void UcxTransport::Wait() {
+void UcxEndpoints::Wait() {
   pollfd descriptors[2] = {{wake_fd_, POLLIN, 0}, {event_fd_, POLLIN, 0}};
   int count = 2;
   timespec pause{};
@@ -552,7 +553,7 @@ void UcxTransport::Wait() {
 
 // Lets messages in flight leave for a while, then ends every message and gives UCX its requests
 // back: it must not be destroyed with any outstanding.
-void UcxTransport::Shutdown() {
+void UcxEndpoints::Shutdown() {
   const absl::Status cancelled = absl::CancelledError("send: the transport was closed");
   for (const std::shared_ptr<Peer>& peer : active_) {
     std::deque<std::unique_ptr<Message>> queue;
@@ -589,10 +590,10 @@ void UcxTransport::Shutdown() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transport>> CreateUcxTransport(const UcxOptions& options,
-                                                              const Clock& clock) {
+absl::StatusOr<std::unique_ptr<Transport>> UcxTransport::Create(const UcxOptions& options,
+                                                                const Clock& clock) {
   HEADWAY_ASSIGN_OR_RETURN(const UcxLibrary* ucx, UcxLibrary::Load());
-  auto transport = std::make_unique<UcxTransport>(*ucx, options, clock);
+  auto transport = std::make_unique<UcxEndpoints>(*ucx, options, clock);
   HEADWAY_RETURN_IF_ERROR(Annotate(transport->Start(), "KV transport"));
   return transport;
 }

@@ -28,14 +28,17 @@ struct UcxOptions {
   int64_t close_grace_nanos = 1'000'000'000;
 };
 
-// A transport on UCX active messages, with a UCX worker and a thread of its own that sleeps while
-// nothing happens. Any number may live in a process. `clock` must outlive it.
+// Transport on UCX active messages, with a UCX worker and a thread of its own that sleeps while
+// nothing happens. Any number may live in a process.
 //
 // A peer that dies ends its messages with Unavailable, over shared memory with the send timeout.
-//
-// Unavailable where UCX is not installed, InvalidArgument for options that it refuses.
-absl::StatusOr<std::unique_ptr<Transport>> CreateUcxTransport(const UcxOptions& options,
-                                                              const Clock& clock = Clock::Real());
+class UcxTransport {
+ public:
+  // `clock` must outlive the transport. Unavailable where UCX is not installed, or refuses the
+  // options.
+  static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options,
+                                                           const Clock& clock = Clock::Real());
+};
 
 }  // namespace headway
 
