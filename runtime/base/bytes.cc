@@ -30,7 +30,7 @@ constexpr Unit kUnits[] = {
 };
 
 // Digits before and after the point that cannot overflow what is computed with them below.
-constexpr size_t kMaxWholeDigits = 18;
+constexpr size_t kMaxWholeDigits = 19;
 constexpr size_t kMaxFractionDigits = 9;
 
 std::string_view TakeDigits(std::string_view& text) {
@@ -41,9 +41,9 @@ std::string_view TakeDigits(std::string_view& text) {
   return digits;
 }
 
-int64_t Value(std::string_view digits) {
-  int64_t value = 0;
-  for (const char c : digits) value = value * 10 + (c - '0');
+uint64_t Value(std::string_view digits) {
+  uint64_t value = 0;
+  for (const char c : digits) value = value * 10 + static_cast<uint64_t>(c - '0');
   return value;
 }
 

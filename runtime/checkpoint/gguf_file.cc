@@ -44,9 +44,9 @@ absl::Status CheckName(std::string_view name) {
 absl::Status CheckCount(uint64_t count, uint64_t least_bytes, const ByteReader& reader,
                         const char* what) {
   if (count <= reader.remaining() / least_bytes) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the file claims ", count, " ", what, ", but the ",
-                                          reader.remaining(),
-                                          " bytes that follow have no room for them"));
+  return absl::DataLossError(
+      absl::StrCat("the file claims ", count, " ", what, ", but the ", reader.remaining(),
+                   " bytes that follow have no room for them; is it truncated?"));
 }
 
 absl::StatusOr<GgufType> ReadType(ByteReader& reader) {

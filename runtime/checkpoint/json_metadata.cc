@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<JsonMetadata>> JsonMetadata::Parse(std::string so
   HEADWAY_RETURN_IF_ERROR(Annotate(root.status(), source));
   if (!root->is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(source, ": not a JSON object but a ", root->type_name()));
+        absl::StrCat(source, ": wanted a JSON object, found a value of type ", root->type_name()));
   }
   return std::unique_ptr<JsonMetadata>(new JsonMetadata(std::move(source), *std::move(root)));
 }

@@ -11,8 +11,9 @@
 namespace headway {
 
 // One view over the keys of a GGUF file ("llama.block_count") and of config.json
-// ("rope_scaling.factor": a dot descends into an object). Getters convert between number types
-// where nothing is lost.
+// ("rope_scaling.factor": a dot descends into an object; null is as good as absent). Getters
+// convert between number types where nothing is lost, and refuse NaN and infinities. Immutable and
+// thread-safe.
 class Metadata {
  public:
   virtual ~Metadata() = default;
