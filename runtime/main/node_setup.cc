@@ -17,6 +17,9 @@ namespace {
 // more than it can use.
 constexpr int kMemoryShare = 8;
 constexpr int kDefaultSequences = 32;
+// Rows of one step that may want logits: decoding sequences, and positions of a text that is scored. Each row takes the
+// vocabulary in floats (200 KB at 50,000 entries).
+constexpr int kLogitRows = 64;
 
 int64_t MachineMemoryBytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
@@ -30,6 +33,7 @@ EngineOptions NodeSetup::Engine() const {
   options.numerics = numerics;
   options.kv_blocks = kv_blocks;
   options.limits.max_positions = max_positions;
+  options.limits.max_logit_rows = kLogitRows;
   return options;
 }
 
