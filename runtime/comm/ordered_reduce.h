@@ -21,8 +21,11 @@ namespace headway {
 // number of ranks.
 class OrderedReduce {
  public:
-  // Up to this many elements a matrix (rows * columns) are gathered: MEASURED
-  static constexpr int64_t kGatherElements = 8192;
+  // Matrices of up to this many elements (rows * columns) are gathered. Slices make the ranks meet
+  // twice instead of once, but copy and add less. Where meeting is dear (more ranks than cores) the
+  // two break even between 2,000 and 9,000 elements; where it is cheap they differ by microseconds
+  // (tests/bench/comm_bench).
+  static constexpr int64_t kGatherElements = 4096;
 
   // `max_elements`: most rows * columns of a call; buffers are taken here, none later. `comm` must
   // outlive the result; other collectives may run on it between two calls of Reduce. The same

@@ -24,9 +24,10 @@ namespace {
 // Peers of a running step arrive within microseconds of each other; some 5 us of spinning catches
 // them without a system call.
 constexpr int kSpins = 200;
-// After that the awaited rank may need this very core. A yield costs half a microsecond when nobody
-// wants the core; together they cover the some tens of microseconds that a sleep and its wake cost.
-constexpr int kYields = 60;
+// After that the awaited rank may need this very core, so each look gives the core away first. That
+// costs half a microsecond when nobody wants it; all together outlast the usual difference between
+// two ranks in a layer, which is cheaper than to sleep and be woken (some 30 us).
+constexpr int kYields = 400;
 constexpr int64_t kCheckNanos = 100'000'000;  // between two looks at the peers' processes
 
 void Pause() {
