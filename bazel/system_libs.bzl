@@ -71,6 +71,7 @@ SYSTEM_LIBS = {
     "protobuf": _lib("libprotobuf-dev", pc = ["protobuf"]),
     "cli11": _lib("libcli11-dev", pc = ["CLI11"]),
     "ucx": _lib("libucx-dev", pc = ["ucx"]),
+    "utf8proc": _lib("libutf8proc-dev", pc = ["libutf8proc"]),
     "xxhash": _lib("libxxhash-dev", pc = ["libxxhash"]),
 }
 
