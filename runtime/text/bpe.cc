@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/byte_alphabet.h"
 
 namespace headway::text {
@@ -23,7 +24,7 @@ absl::StatusOr<Bpe> Bpe::Create(const Vocabulary& vocabulary,
     const size_t space = merge.find(' ');
     const auto fail = [&](std::string_view why) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tokenizer: merge ", rank, " (\"", ToAbsl(merge), "\") ", ToAbsl(why)));
+          absl::StrCat("tokenizer: merge ", rank, " (", Quoted(merge), ") ", ToAbsl(why)));
     };
     if (space == std::string_view::npos) return fail("has no space between its two tokens");
     const std::optional<std::string> left = BytesFromAlphabet(merge.substr(0, space));

@@ -1,7 +1,7 @@
 #include "runtime/text/known_pretokenizers.h"
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 
 namespace headway::text {
 
@@ -73,8 +73,8 @@ absl::StatusOr<KnownPretokenizer> FindPretokenizer(std::string_view name) {
   for (Entry& entry : Entries()) {
     if (entry.name == name) return std::move(entry.pretokenizer);
   }
-  return absl::UnimplementedError(absl::StrCat("tokenizer: pre-tokenizer \"", ToAbsl(name),
-                                               "\" (tokenizer.ggml.pre) is not known"));
+  return absl::UnimplementedError(absl::StrCat("tokenizer: pre-tokenizer ", Quoted(name),
+                                               " (tokenizer.ggml.pre) is not known"));
 }
 
 }  // namespace headway::text

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 
 namespace headway::text {
 namespace {
@@ -40,9 +41,8 @@ absl::StatusOr<std::string> PatternForPcre2(std::string_view pattern) {
   std::string out;
   bool in_class = false;
   const auto refuse = [&](std::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("tokenizer: pattern \"", ToAbsl(pattern),
-                                                   "\" uses ", ToAbsl(what),
-                                                   ", which is not supported"));
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer: pattern ", Quoted(pattern), " uses ",
+                                                   ToAbsl(what), ", which is not supported"));
   };
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
@@ -127,7 +127,7 @@ absl::StatusOr<Pretokenizer> Pretokenizer::Create(const std::vector<SplitStep>& 
                             nullptr));
     if (code == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tokenizer: pattern \"", pattern, "\" at byte ", offset, ": ", Pcre2Message(error)));
+          "tokenizer: pattern ", Quoted(pattern), " at byte ", offset, ": ", Pcre2Message(error)));
     }
     // Where there is no JIT the interpreter gives the same matches, more slowly.
     pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
@@ -161,7 +161,7 @@ absl::Status Pretokenizer::Step::Split(std::string_view text, pcre2_match_data* 
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("tokenize: pattern \"", pattern, "\" gave up on a text of ", text.size(),
+          absl::StrCat("tokenize: pattern ", Quoted(pattern), " gave up on a text of ", text.size(),
                        " bytes at byte ", done, ": ", Pcre2Message(found)));
     }
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match);
@@ -169,7 +169,7 @@ absl::Status Pretokenizer::Step::Split(std::string_view text, pcre2_match_data* 
     // \K and look-behind can make a match start before it ends; a pattern file may hold anything.
     if (range[0] < done || range[1] <= done) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tokenize: pattern \"", pattern, "\" matched behind itself"));
+          absl::StrCat("tokenize: pattern ", Quoted(pattern), " matched behind itself"));
     }
     pieces->push_back(text.substr(range[0], range[1] - range[0]));
     done = range[1];

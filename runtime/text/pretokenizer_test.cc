@@ -47,7 +47,7 @@ TEST(PretokenizerTest, LongSFoldsToS) {
 TEST(PretokenizerTest, UnknownNamesAreNamed) {
   const absl::Status status = FindPretokenizer("made-up").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"made-up\""));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'made-up'"));
 }
 
 TEST(PretokenizerTest, WhiteSpaceIsUnicodes) {
@@ -90,13 +90,13 @@ TEST(PretokenizerTest, EmptyMatchesCutNothing) {
 }
 
 TEST(PretokenizerTest, ExponentialPatternsGiveUp) {
-  absl::StatusOr<Pretokenizer> pretokenizer = Pretokenizer::Create({{"(?:a+)+b"}});
+  absl::StatusOr<Pretokenizer> pretokenizer = Pretokenizer::Create({{"(?:a+)+[bd]"}});
   ASSERT_TRUE(pretokenizer.ok());
   std::vector<std::string_view> pieces;
   const std::string text = std::string(60, 'a') + "c";
   const absl::Status status = pretokenizer->Split(text, &pieces);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("(?:a+)+b"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("(?:a+)+[bd]"));
 }
 
 TEST(PretokenizerTest, DeepBacktrackingFallsBackFromJit) {

@@ -1,10 +1,10 @@
 // Streams of tokens' bytes to text and to stop strings, against golden cases.
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "runtime/text/stop_strings.h"
 #include "runtime/text/utf8.h"
 #include "tests/shared_data.h"

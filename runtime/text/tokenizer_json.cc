@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
+#include "runtime/base/json.h"
 #include "runtime/base/status.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/known_pretokenizers.h"
 
 namespace headway::text {
@@ -15,6 +17,16 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMaxId = (1 << 24) - 1;
+constexpr char kConfigFile[] = "tokenizer_config.json";
+
+absl::StatusOr<Json> ParseObject(const char* file, std::string_view text) {
+  absl::StatusOr<Json> json = ParseJson(text);
+  HEADWAY_RETURN_IF_ERROR(Annotate(json.status(), file));
+  if (!json->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": not a JSON object"));
+  }
+  return json;
+}
 
 absl::Status Malformed(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("tokenizer.json: ", what));
@@ -61,7 +73,7 @@ absl::Status ReadNormalizer(const Json& normalizer, TokenizerSpec* spec) {
     }
     return absl::OkStatus();
   }
-  return Unsupported(absl::StrCat("normalizer \"", type, "\""));
+  return Unsupported(absl::StrCat("normalizer ", Quoted(type)));
 }
 
 std::string QuotePattern(const std::string& literal) {
@@ -88,7 +100,7 @@ absl::Status ReadSplit(const Json& step, TokenizerSpec* spec) {
   if (behavior == "Removed" && invert) {
     split.drop_gaps = true;
   } else if (behavior != "Isolated") {
-    return Unsupported(absl::StrCat("Split with behavior \"", behavior, "\""));
+    return Unsupported(absl::StrCat("Split with behavior ", Quoted(behavior)));
   }
   spec->splits.push_back(std::move(split));
   return absl::OkStatus();
@@ -105,7 +117,7 @@ absl::Status ReadPretokenizer(const Json& step, TokenizerSpec* spec, bool* is_by
     return absl::OkStatus();
   }
   if (*is_byte_level)
-    return Unsupported(absl::StrCat("pre_tokenizer \"", type, "\" after ByteLevel"));
+    return Unsupported(absl::StrCat("pre_tokenizer ", Quoted(type), " after ByteLevel"));
   if (type == "ByteLevel") {
     if (GetBool(step, "add_prefix_space", true)) return Unsupported("add_prefix_space");
     if (GetBool(step, "use_regex", true)) spec->splits.push_back({kGpt2Pattern});
@@ -120,23 +132,23 @@ absl::Status ReadPretokenizer(const Json& step, TokenizerSpec* spec, bool* is_by
   if (type == "Punctuation") {
     const std::string behavior = GetString(step, "behavior");
     if (behavior != "Isolated" && behavior != "Contiguous") {
-      return Unsupported(absl::StrCat("Punctuation with behavior \"", behavior, "\""));
+      return Unsupported(absl::StrCat("Punctuation with behavior ", Quoted(behavior)));
     }
     spec->splits.push_back(
         {behavior == "Isolated" ? R"([\p{P}$+<=>^`|~])" : R"([\p{P}$+<=>^`|~]+)"});
     return absl::OkStatus();
   }
-  return Unsupported(absl::StrCat("pre_tokenizer \"", type, "\""));
+  return Unsupported(absl::StrCat("pre_tokenizer ", Quoted(type)));
 }
 
 absl::Status PutToken(const Json& id_json, std::string text, TokenizerSpec* spec) {
   if (!id_json.is_number_integer()) {
-    return Malformed(absl::StrCat("the id of token \"", text, "\" is not an integer"));
+    return Malformed(absl::StrCat("the id of token ", Quoted(text), " is not an integer"));
   }
   const int64_t id = id_json.get<int64_t>();
   if (id < 0 || id > kMaxId) {
     return Malformed(
-        absl::StrCat("token \"", text, "\" has id ", id, ", not in [0, ", kMaxId, "]"));
+        absl::StrCat("token ", Quoted(text), " has id ", id, ", not in [0, ", kMaxId, "]"));
   }
   if (spec->tokens.size() <= static_cast<size_t>(id)) spec->tokens.resize(id + 1);
   spec->tokens[id] = std::move(text);
@@ -145,7 +157,7 @@ absl::Status PutToken(const Json& id_json, std::string text, TokenizerSpec* spec
 
 absl::Status ReadModel(const Json& model, TokenizerSpec* spec) {
   const std::string type = GetString(model, "type");
-  if (type != "BPE") return Unsupported(absl::StrCat("model \"", type, "\""));
+  if (type != "BPE") return Unsupported(absl::StrCat("model ", Quoted(type)));
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!GetString(model, affix).empty()) return Unsupported(affix);
   }
@@ -224,12 +236,14 @@ absl::Status ReadBosAndEos(const Json& config, const Json& post_processor, Token
   const std::string eos = TokenText(Get(config, "eos_token"));
   spec->bos_id = FindToken(*spec, bos);
   spec->eos_id = FindToken(*spec, eos);
-  if (!bos.empty() && !spec->bos_id) return Malformed(absl::StrCat("no token \"", bos, "\" (bos)"));
-  if (!eos.empty() && !spec->eos_id) return Malformed(absl::StrCat("no token \"", eos, "\" (eos)"));
+  if (!bos.empty() && !spec->bos_id)
+    return Malformed(absl::StrCat("no token ", Quoted(bos), " (bos)"));
+  if (!eos.empty() && !spec->eos_id)
+    return Malformed(absl::StrCat("no token ", Quoted(eos), " (eos)"));
   if (spec->eos_id) spec->end_ids.push_back(*spec->eos_id);
   if (!leading.empty() && leading != bos) {
     return Unsupported(
-        absl::StrCat("a post_processor that puts \"", leading, "\" before the text"));
+        absl::StrCat("a post_processor that puts ", Quoted(leading), " before the text"));
   }
   spec->add_bos = GetBool(config, "add_bos_token", !leading.empty()) && spec->bos_id.has_value();
   return absl::OkStatus();
@@ -239,14 +253,10 @@ absl::Status ReadBosAndEos(const Json& config, const Json& post_processor, Token
 
 absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view tokenizer_json,
                                                  std::string_view tokenizer_config_json) {
-  const Json root = Json::parse(tokenizer_json, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return Malformed("not a JSON object");
+  HEADWAY_ASSIGN_OR_RETURN(const Json root, ParseObject("tokenizer.json", tokenizer_json));
   Json config;
   if (!tokenizer_config_json.empty()) {
-    config = Json::parse(tokenizer_config_json, nullptr, /*allow_exceptions=*/false);
-    if (!config.is_object()) {
-      return absl::InvalidArgumentError("tokenizer_config.json: not a JSON object");
-    }
+    HEADWAY_ASSIGN_OR_RETURN(config, ParseObject(kConfigFile, tokenizer_config_json));
   }
   TokenizerSpec spec;
   HEADWAY_RETURN_IF_ERROR(ReadNormalizer(Get(root, "normalizer"), &spec));
@@ -263,10 +273,7 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view tokenizer_json
 }
 
 absl::StatusOr<std::string> ChatTemplateFromConfig(std::string_view tokenizer_config_json) {
-  const Json config = Json::parse(tokenizer_config_json, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) {
-    return absl::InvalidArgumentError("tokenizer_config.json: not a JSON object");
-  }
+  HEADWAY_ASSIGN_OR_RETURN(const Json config, ParseObject(kConfigFile, tokenizer_config_json));
   const Json& chat_template = Get(config, "chat_template");
   if (chat_template.is_string()) return chat_template.get<std::string>();
   if (chat_template.is_array()) {

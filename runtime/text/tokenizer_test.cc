@@ -1,12 +1,12 @@
 #include "runtime/text/tokenizer.h"
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "runtime/text/detokenizer.h"
 #include "runtime/text/tokenizer_json.h"
 #include "tests/shared_data.h"
@@ -193,7 +193,8 @@ TEST_F(TokenizerTest, IgnoreMergesTakesWholeTokens) {
 }
 
 TEST_F(TokenizerTest, HostileTextIsQuick) {
-  for (const std::string& unit : {" ", "a", "A", "\n ", "\xe4\xbd\xa0", "<|", "'s", "\xcc\x81"}) {
+  for (const std::string_view unit :
+       {" ", "a", "A", "\n ", "\xe4\xbd\xa0", "<|", "'s", "\xcc\x81"}) {
     std::string text;
     while (text.size() < 200'000) text += unit;
     EXPECT_EQ(*tokenizer_->Decode(Encode(text, Mode::kSpecialTokens), false), text);

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/byte_alphabet.h"
 
 namespace headway::text {
@@ -24,8 +25,8 @@ absl::StatusOr<Vocabulary> Vocabulary::Create(const TokenizerSpec& spec) {
   std::vector<const AddedToken*> added(count, nullptr);
   for (const AddedToken& token : spec.added_tokens) {
     if (token.id < 0 || token.id >= count) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tokenizer: added token \"", token.text, "\" has id ", token.id, ", not below ", count));
+      return absl::InvalidArgumentError(absl::StrCat("tokenizer: added token ", Quoted(token.text),
+                                                     " has id ", token.id, ", not below ", count));
     }
     added[token.id] = &token;
     vocabulary.flags_[token.id] = token.special ? kAdded | kSpecial : kAdded;
@@ -35,7 +36,7 @@ absl::StatusOr<Vocabulary> Vocabulary::Create(const TokenizerSpec& spec) {
   for (int32_t id = 0; id < count; ++id) {
     // Where a token is not written in the byte alphabet it can only be meant as it stands.
     std::optional<std::string> bytes = BytesFromAlphabet(spec.tokens[id]);
-    if (bytes && !vocabulary.is_special(id) && !bytes->empty()) {
+    if (bytes && !bytes->empty() && (vocabulary.flags_[id] & kSpecial) == 0) {
       vocabulary.ids_.try_emplace(*bytes, id);
     }
     vocabulary.bytes_ += added[id] != nullptr ? added[id]->text : bytes ? *bytes : spec.tokens[id];

@@ -1,0 +1,246 @@
+#include "runtime/model/text_config.h"
+
+#include <stdlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/text/tokenizer.h"
+#include "tests/shared_data.h"
+#include "tests/test_model.h"
+
+namespace headway {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Mode = text::Tokenizer::Mode;
+
+std::string ReadFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::vector<json> ReadLines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+std::unique_ptr<Checkpoint> OpenOrFail(const std::string& path) {
+  auto checkpoint = Checkpoint::Open(path);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  return checkpoint.ok() ? std::move(*checkpoint) : nullptr;
+}
+
+// A folder that opens as a checkpoint, with `files` beside the weights.
+std::string FolderWith(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string folder = testing::TempDir() + "/folder.XXXXXX";
+  EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::copy_file(GoldenPath(std::string("models/llama_tied_6_2/") + name),
+                               folder + "/" + name);
+  }
+  for (const auto& [name, contents] : files) std::ofstream(folder + "/" + name) << contents;
+  return folder;
+}
+
+// Compares with golden ids. `recognised_in_user_text`: names of strings where the reference took
+// an added token in user text, which this tokenizer does not.
+void ExpectGoldenIds(const text::Tokenizer& tokenizer, const std::vector<json>& corpus,
+                     const std::vector<json>& expected,
+                     const std::vector<std::string>& recognised_in_user_text = {}) {
+  ASSERT_EQ(corpus.size(), expected.size());
+  ASSERT_GE(corpus.size(), 300u);
+  for (size_t i = 0; i < corpus.size(); ++i) {
+    const json& e = expected[i];
+    ASSERT_EQ(corpus[i]["name"], e["name"]);
+    const auto name = e["name"].get<std::string>();
+    const auto text = corpus[i]["text"].get<std::string>();
+    const auto ids = tokenizer.Encode(text, Mode::kSpecialTokens);
+    ASSERT_TRUE(ids.ok()) << name << ids.status();
+    EXPECT_EQ(json(*ids), e["ids"]) << name;
+    const auto user_ids = tokenizer.Encode(text, Mode::kUserText);
+    ASSERT_TRUE(user_ids.ok()) << name << user_ids.status();
+    const json& user_expected = e.contains("ids_no_added") ? e["ids_no_added"] : e["ids_no_parse"];
+    const bool differs = std::find(recognised_in_user_text.begin(), recognised_in_user_text.end(),
+                                   name) != recognised_in_user_text.end();
+    EXPECT_EQ(json(*user_ids) == user_expected, !differs) << name << json(*user_ids);
+    if (e.contains("decoded")) {
+      EXPECT_EQ(*tokenizer.Decode(*ids, false), e["decoded"].get<std::string>()) << name;
+    }
+  }
+}
+
+std::unique_ptr<text::Tokenizer> TokenizerOf(const Checkpoint& checkpoint) {
+  const auto spec = ReadTokenizerSpec(checkpoint);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  if (!spec.ok()) return nullptr;
+  auto tokenizer = text::Tokenizer::Create(*spec);
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
+}
+
+TEST(TextConfigTest, SmollmFromItsGguf) {
+  const auto path = TestModelPath();
+  if (!path) GTEST_SKIP() << "the test model has not been fetched: deploy/fetch-model";
+  const auto checkpoint = OpenOrFail(*path);
+  const auto tokenizer = TokenizerOf(*checkpoint);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->vocabulary_size(), 49152);
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_THAT(tokenizer->end_ids(), ElementsAre(2));
+  EXPECT_FALSE(tokenizer->add_bos());
+  ExpectGoldenIds(*tokenizer, ReadLines(GoldenPath("text/corpus.jsonl")),
+                  ReadLines(GoldenPath("text/smollm2.jsonl")));
+  EXPECT_THAT(*ReadChatTemplate(*checkpoint), HasSubstr("<|im_start|>"));
+  EXPECT_THAT(*ReadEndTokenIds(*checkpoint), ElementsAre(2));
+}
+
+TEST(TextConfigTest, SmallVocabularyFromGguf) {
+  const auto checkpoint = OpenOrFail(GoldenPath("gguf/llama_f32/model.gguf"));
+  const auto tokenizer = TokenizerOf(*checkpoint);
+  ASSERT_NE(tokenizer, nullptr);
+  for (const json& sample : json::parse(ReadFile(GoldenPath("text/samples.json")))) {
+    EXPECT_EQ(json(*tokenizer->Encode(sample["text"].get<std::string>(), Mode::kUserText)),
+              sample["ids"]);
+  }
+  EXPECT_THAT(tokenizer->end_ids(), ElementsAre(1));
+  EXPECT_EQ(ReadChatTemplate(*checkpoint).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(TextConfigTest, SmallVocabularyFromAFolder) {
+  const std::string tokenizer_json = ReadFile(GoldenPath("text/tokenizer.json"));
+  const auto checkpoint = OpenOrFail(
+      FolderWith({{"tokenizer.json", tokenizer_json},
+                  {"tokenizer_config.json", R"({"bos_token":"<|begin|>","eos_token":"<|end|>",
+                                               "add_bos_token":true,"chat_template":"old"})"},
+                  {"generation_config.json", R"({"eos_token_id":[2,1]})"},
+                  {"chat_template.jinja", "new"}}));
+  const auto tokenizer = TokenizerOf(*checkpoint);
+  ASSERT_NE(tokenizer, nullptr);
+  for (const json& sample : json::parse(ReadFile(GoldenPath("text/samples.json")))) {
+    EXPECT_EQ(json(*tokenizer->Encode(sample["text"].get<std::string>(), Mode::kUserText)),
+              sample["ids"]);
+  }
+  EXPECT_TRUE(tokenizer->add_bos());
+  EXPECT_THAT(tokenizer->end_ids(), testing::IsSupersetOf({1, 2}));
+  EXPECT_EQ(*ReadChatTemplate(*checkpoint), "new");
+  EXPECT_EQ(*ReadChatTemplate(
+                *OpenOrFail(FolderWith({{"tokenizer_config.json", R"({"chat_template":"old"})"}}))),
+            "old");
+}
+
+TEST(TextConfigTest, NoTokenizerIsNotFound) {
+  const auto checkpoint = OpenOrFail(FolderWith({}));
+  EXPECT_EQ(ReadTokenizerSpec(*checkpoint).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadChatTemplate(*checkpoint).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(ReadEndTokenIds(*checkpoint).ok());
+}
+
+TEST(TextConfigTest, MalformedFilesAreNamed) {
+  for (const auto& [file, contents] :
+       {std::pair("tokenizer.json", "{"), std::pair("tokenizer_config.json", "[]"),
+        std::pair("generation_config.json", "{"),
+        std::pair("generation_config.json", R"({"eos_token_id":"x"})"),
+        std::pair("generation_config.json", R"({"eos_token_id":-1})")}) {
+    std::vector<std::pair<std::string, std::string>> files = {{file, contents}};
+    if (std::string(file) != "tokenizer.json") {
+      files.emplace_back("tokenizer.json", ReadFile(GoldenPath("text/tokenizer.json")));
+    }
+    const auto checkpoint = OpenOrFail(FolderWith(files));
+    const absl::Status status = ReadTokenizerSpec(*checkpoint).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << file;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(file));
+  }
+}
+
+// The vocabularies of other models, beside the repository.
+class SharedVocabularyTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(SharedVocabularyTest, FromGguf) {
+  const std::string name = GetParam();
+  HEADWAY_SKIP_WITHOUT_SHARED(path, "data/tokenizers/" + name + ".gguf");
+  HEADWAY_SKIP_WITHOUT_SHARED(golden, "golden/tokenizers/gguf_" + name + ".jsonl");
+  HEADWAY_SKIP_WITHOUT_SHARED(corpus, "golden/tokenizers/corpus.jsonl");
+  const auto checkpoint = OpenOrFail(path);
+  ASSERT_NE(checkpoint, nullptr);
+  const auto tokenizer = TokenizerOf(*checkpoint);
+  ASSERT_NE(tokenizer, nullptr);
+  // <pad> is an added token that is not marked special.
+  std::vector<std::string> recognised;
+  if (name == "deepseek-coder") {
+    recognised = {"special_pad", "special_all", "special_all_spaced", "random_special_1"};
+    EXPECT_TRUE(tokenizer->add_bos());
+  }
+  ExpectGoldenIds(*tokenizer, ReadLines(corpus), ReadLines(golden), recognised);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gguf, SharedVocabularyTest,
+                         testing::Values("gpt-2", "starcoder", "falcon", "deepseek-coder"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+                           return name;
+                         });
+
+// What `xz -dc path` prints; nothing where there is no xz.
+std::string Decompress(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(("xz -dc '" + path + "'").c_str(), "r"),
+                                                   pclose);
+  std::string text;
+  char buffer[65536];
+  for (size_t n; pipe != nullptr && (n = fread(buffer, 1, sizeof buffer, pipe.get())) > 0;) {
+    text.append(buffer, n);
+  }
+  return text;
+}
+
+class SharedTokenizerJsonTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(SharedTokenizerJsonTest, FromAFolder) {
+  const std::string name = GetParam();
+  const std::string folder = "data/tokenizers/" + name;
+  HEADWAY_SKIP_WITHOUT_SHARED(tokenizer_path, folder + "/tokenizer.json.xz");
+  HEADWAY_SKIP_WITHOUT_SHARED(config_path, folder + "/tokenizer_config.json.xz");
+  HEADWAY_SKIP_WITHOUT_SHARED(golden, "golden/tokenizers/" + name + ".jsonl");
+  HEADWAY_SKIP_WITHOUT_SHARED(corpus, "golden/tokenizers/corpus.jsonl");
+  const std::string tokenizer_json = Decompress(tokenizer_path);
+  if (tokenizer_json.empty()) GTEST_SKIP() << "xz is not installed";
+  const auto checkpoint = OpenOrFail(FolderWith(
+      {{"tokenizer.json", tokenizer_json}, {"tokenizer_config.json", Decompress(config_path)}}));
+  ASSERT_NE(checkpoint, nullptr);
+  const auto tokenizer = TokenizerOf(*checkpoint);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_FALSE(tokenizer->add_bos());
+  ExpectGoldenIds(*tokenizer, ReadLines(corpus), ReadLines(golden));
+}
+
+INSTANTIATE_TEST_SUITE_P(Json, SharedTokenizerJsonTest, testing::Values("qwen3", "gptoss"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(TextConfigTest, OtherKindsOfVocabularyAreRefusedByName) {
+  HEADWAY_SKIP_WITHOUT_SHARED(path, "data/tokenizers/llama-spm.gguf");
+  const absl::Status status = ReadTokenizerSpec(*OpenOrFail(path)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'llama'"));
+  HEADWAY_SKIP_WITHOUT_SHARED(mistral, "data/tokenizers/mistral/tokenizer.json.xz");
+  const std::string tokenizer_json = Decompress(mistral);
+  if (tokenizer_json.empty()) GTEST_SKIP() << "xz is not installed";
+  EXPECT_EQ(ReadTokenizerSpec(*OpenOrFail(FolderWith({{"tokenizer.json", tokenizer_json}})))
+                .status()
+                .code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace headway
