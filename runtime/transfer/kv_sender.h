@@ -5,10 +5,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/kv_layer_view.h"
+#include "runtime/base/clock.h"
 #include "runtime/transfer/manifest.h"
 #include "runtime/transfer/plan.h"
 #include "runtime/transfer/transport.h"
@@ -28,28 +30,35 @@ struct SendTask {
 
 struct SendState {
   bool done = false;    // all enqueued runs were handed over and their memory may be reused
-  absl::Status status;  // first failure
+  absl::Status status;  // first failure, after which nothing more is sent; NotFound: no such task
   int64_t bytes = 0;
   std::vector<RankManifest> parts;  // per target rank, what this source has sent so far
 };
 
 // Pushes KV blocks of one prefill rank, layer by layer, while the next layer computes: OnLayerReady
-// only enqueues; digests are taken and messages sent on the sender's own thread. Thread-safe.
+// only enqueues; digests are taken and messages sent on the sender's own thread. Tasks take turns,
+// a message each; one whose peer takes nothing does not hold up the others. Thread-safe.
 // Begin, then OnLayerReady any number of times, then Poll until done, then End.
 class KvSender {
  public:
+  // Transport, clock and the memory behind `layers` must outlive the sender. `name` is what
+  // receivers call this rank in their logs, cut to 32 bytes.
   static std::unique_ptr<KvSender> Create(Transport& transport,
                                           std::span<const kernels::KvLayerView> layers,
-                                          const class Clock& clock);
+                                          const Clock& clock, std::string_view name = "");
   virtual ~KvSender() = default;
-  // AlreadyExists for a reservation that is under way.
+  // AlreadyExists for a reservation that is under way; InvalidArgument for routes, peers or blocks
+  // that do not fit together or this rank. What may go wrong later (a peer's address, a deadline
+  // that has passed) is told by Poll.
   virtual absl::Status Begin(SendTask task) = 0;
   // K and V of block indices [begin, end) of the sequence are final in `layer` (a last, partial
-  // block included).
+  // block included). What is said twice is sent once; an unknown reservation is ignored, because it
+  // may just have ended.
   virtual void OnLayerReady(uint64_t reservation_id, int layer, int begin, int end) = 0;
   virtual SendState Poll(uint64_t reservation_id) = 0;
-  // Forgets the task. Returns when nothing of it is read or sent any more; waits for at most one
-  // message's hand-over.
+  // Forgets the task. Returns when its blocks are read no more and nothing of it is handed to the
+  // transport any more; waits for at most one message's hand-over. What the transport has by then
+  // may still arrive: the receiver's Close is the fence against it.
   virtual void End(uint64_t reservation_id) = 0;
 };
 
