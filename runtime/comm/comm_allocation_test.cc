@@ -17,12 +17,13 @@ void* Allocate(std::size_t bytes) {
 }
 }  // namespace
 
-void* operator new(std::size_t bytes) { return Allocate(bytes); }
-void* operator new[](std::size_t bytes) { return Allocate(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+// Not inlined: the compiler would take malloc and delete, or new and free, for a mismatched pair.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return Allocate(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return Allocate(bytes); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace headway {
 namespace {

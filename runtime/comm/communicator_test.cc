@@ -45,7 +45,10 @@ constexpr int kAll = 99;  // `to` of what every reader gets alike
 
 std::string Compare(const char* what, int round, const std::vector<std::byte>& got,
                     const std::vector<std::byte>& wanted) {
-  if (got == wanted) return "";
+  if (got.size() == wanted.size() &&
+      (got.empty() || std::memcmp(got.data(), wanted.data(), got.size()) == 0)) {
+    return "";
+  }
   const auto at = std::mismatch(got.begin(), got.end(), wanted.begin()).first - got.begin();
   return absl::StrCat(what, " of round ", round, ": ", got.size(), " bytes differ from byte ", at);
 }
@@ -148,24 +151,24 @@ TEST_P(CommunicatorTest, EveryCollectiveWithEveryRootAndOddSizes) {
 }
 
 TEST_P(CommunicatorTest, LargePayloadsGoInPieces) {
-  for (int size : {1, 2, 3, 5}) {
+  for (int size : {1, 2, 5}) {
     ExpectAllWell(size, [&](Communicator& comm) -> std::string {
       const int64_t share = kSlotBytes / size / 64 * 64;
       int round = 0;
-      for (int64_t more : {0, 1, 77'777}) {
-        for (int root = 0; root < size; root += 2, ++round) {
-          // One rank has much, the others little: they take part in every piece all the same.
-          std::vector<int64_t> sizes(static_cast<size_t>(size), 5);
-          std::vector<std::vector<int64_t>> matrix(static_cast<size_t>(size), sizes);
-          sizes[root] = 2 * kSlotBytes + more;
-          matrix[root][(root + 1) % size] = 3 * share + more;
-          matrix[root][(root + 2) % size] = share + more;
-          std::string error = CheckBroadcast(comm, round, root, kSlotBytes + more);
-          error += CheckGather(comm, round, -1, sizes, round % 2 == 0);
-          error += CheckGather(comm, round, (root + 1) % size, sizes, round % 2 == 1);
-          error += CheckAllToAll(comm, round, matrix);
-          if (!error.empty()) return error;
-        }
+      for (int64_t more : {0, 1, 777, 0, 1}) {
+        // One rank has much, the others little: they take part in every piece all the same.
+        const int root = round % size;
+        std::vector<int64_t> sizes(static_cast<size_t>(size), 5);
+        std::vector<std::vector<int64_t>> matrix(static_cast<size_t>(size), sizes);
+        sizes[root] = 2 * kSlotBytes + more;
+        matrix[root][(root + 1) % size] = 3 * share + more;
+        matrix[root][(root + 2) % size] = share + more;
+        std::string error = CheckBroadcast(comm, round, root, kSlotBytes + more);
+        error += CheckGather(comm, round, -1, sizes, round % 2 == 0);
+        error += CheckGather(comm, round, (root + 1) % size, sizes, round % 2 == 1);
+        error += CheckAllToAll(comm, round, matrix);
+        if (!error.empty()) return error;
+        ++round;
       }
       return "";
     });
