@@ -1,12 +1,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/ops.h"
 #include "runtime/base/strings.h"
 
 namespace headway::kernels {
 
-std::vector<const Ops*> SupportedCpuOps() { return {&ReferenceOps()}; }
+std::vector<const Ops*> SupportedCpuOps() { return cpu::SupportedOps(); }
 
 const Ops& BestCpuOps() { return *SupportedCpuOps().front(); }
 

@@ -1,0 +1,10 @@
+#define HEADWAY_ISA avx512
+#include "kernels/cpu/vec_avx512.h"
+// The lanes come first: the kernels are written on them.
+#include "kernels/cpu/table_impl.h"
+
+namespace headway::kernels::cpu {
+
+constinit const Table kAvx512Table = HEADWAY_ISA::MakeTable("avx512");
+
+}  // namespace headway::kernels::cpu

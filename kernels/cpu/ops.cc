@@ -1,0 +1,47 @@
+#include "kernels/cpu/ops.h"
+
+#include "kernels/cpu/workspace.h"
+
+namespace headway::kernels::cpu {
+namespace {
+
+template <const Table& kTable>
+constexpr Ops MakeOps(const char* name) {
+  return {
+      .name = name,
+      .NewWorkspace = CpuWorkspace::Create,
+      .Embedding = Embedding,
+      .RmsNorm = [](const RmsNormParams& p, Stream& s) { return RmsNorm(kTable, p, s); },
+      .Qkv = [](const QkvParams& p, Stream& s) { return Qkv(kTable, p, s); },
+      .Attention = [](const AttentionParams& p, Stream& s) { return Attention(kTable, p, s); },
+      .RowParallel = [](const RowParallelParams& p,
+                        Stream& s) { return RowParallel(kTable, p, s); },
+      .RowParallelResidual = [](const RowParallelResidualParams& p,
+                                Stream& s) { return RowParallelResidual(kTable, p, s); },
+      .GateUp = [](const GateUpParams& p, Stream& s) { return GateUp(kTable, p, s); },
+      .Logits = [](const LogitsParams& p, Stream& s) { return Logits(kTable, p, s); },
+  };
+}
+
+constexpr Ops kAvx512Ops = MakeOps<kAvx512Table>("avx512");
+constexpr Ops kAvx2Ops = MakeOps<kAvx2Table>("avx2");
+constexpr Ops kScalarOps = MakeOps<kScalarTable>("scalar");
+
+}  // namespace
+
+std::vector<const Ops*> SupportedOps() {
+  std::vector<const Ops*> supported;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    supported.push_back(&kAvx512Ops);
+  }
+  // Every processor with AVX2 and FMA converts half floats too.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    supported.push_back(&kAvx2Ops);
+  }
+  supported.push_back(&kScalarOps);
+  return supported;
+}
+
+}  // namespace headway::kernels::cpu
