@@ -1,8 +1,10 @@
 // A fault planted in each joint turns a row red, and the difference names where. Faults are put
 // around the interfaces that the joints have: kernel table, communicator, transport, the loop's
 // options. Nothing of them is in the product.
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -11,20 +13,19 @@
 
 #include "gmock/gmock.h"
 #include "kernels/ops.h"
-#include "runtime/base/hash.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/experiment/verify/engine_rows.h"
 #include "runtime/experiment/verify/verify.h"
 #include "runtime/experiment/verify/work.h"
 #include "runtime/kv/digest.h"
+#include "runtime/transfer/kv_message.h"
 #include "runtime/transfer/transport.h"
 #include "tests/shared_data.h"
 
 namespace headway {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Kernels with one function replaced. The replacement finds the real one here: ops are plain
@@ -77,6 +78,21 @@ absl::Status AttentionThatSeesOneKeyMore(const kernels::AttentionParams& params,
   return Real().Attention(wide, stream);
 }
 
+absl::Status AttentionThatReadsAnOldBlock(const kernels::AttentionParams& params,
+                                          kernels::Stream& stream) {
+  std::vector<kernels::SpanView> spans(params.spans.begin(), params.spans.end());
+  std::vector<std::vector<int32_t>> tables;
+  for (kernels::SpanView& span : spans) {
+    const int blocks = (span.first_position + span.rows + 15) / 16;
+    tables.emplace_back(span.block_table, span.block_table + blocks);
+    if (blocks > 1) tables.back()[1] = tables.back()[0];
+    span.block_table = tables.back().data();
+  }
+  kernels::AttentionParams stale = params;
+  stale.spans = spans;
+  return Real().Attention(stale, stream);
+}
+
 kernels::Ops With(std::function<void(kernels::Ops&)> change) {
   kernels::Ops ops = Real();
   change(ops);
@@ -126,8 +142,8 @@ class ReorderedSums : public CommunicatorDecorator {
   }
 };
 
-// Delivers an old block in place of a new one, with a digest that fits: what a digest alone cannot
-// see.
+// Puts an earlier block of the same layer and head in place of each later one, with the digest that
+// belongs to it: what a peer with a stale buffer would send.
 class StaleBlocks : public Transport {
  public:
   explicit StaleBlocks(std::unique_ptr<Transport> real) : real_(std::move(real)) {}
@@ -135,11 +151,27 @@ class StaleBlocks : public Transport {
   void SetReceiver(Receiver receiver) override { real_->SetReceiver(std::move(receiver)); }
   void SendPieces(const std::string& peer, std::span<const std::byte> header,
                   std::span<const std::span<const std::byte>> pieces, Done done) override {
-    real_->SendPieces(peer, header, pieces, std::move(done));
+    std::vector<std::byte> payload;
+    for (const auto& piece : pieces) payload.insert(payload.end(), piece.begin(), piece.end());
+    absl::StatusOr<KvMessage> message = DecodeKvMessage(header, payload);
+    ASSERT_TRUE(message.ok()) << message.status();
+    const KvWireHeader& h = message->header;
+    std::vector<std::byte>& first = first_runs_[{h.layer, h.kv_head}];
+    if (first.empty()) first.assign(message->run(0).begin(), message->run(0).end());
+    std::vector<uint64_t> digests(h.runs);
+    for (uint32_t i = 0; i < h.runs; ++i) {
+      if (h.first_block + i > 0)
+        std::copy(first.begin(), first.end(), payload.begin() + i * int64_t{h.run_bytes});
+      digests[i] = RunDigest({payload.data() + i * int64_t{h.run_bytes}, h.run_bytes});
+    }
+    std::vector<std::byte> changed;
+    EncodeKvHeader(h, digests, changed);
+    real_->Send(peer, changed, payload, std::move(done));
   }
 
- protected:
+ private:
   std::unique_ptr<Transport> real_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<std::byte>> first_runs_;
 };
 
 class FaultsTest : public ::testing::Test {
@@ -227,6 +259,25 @@ TEST_F(FaultsTest, AMaskOneKeyTooWideIsSeen) {
   options.engine.ops = &ops;
   const absl::Status status = VerifyRowAgainstUncached(NewMixedRow("wide", *checkpoint_, options));
   EXPECT_THAT(std::string(status.message()), HasSubstr("differs at position 0, layer 0"));
+}
+
+TEST_F(FaultsTest, AStaleBlockInTheCacheIsSeen) {
+  const kernels::Ops ops =
+      With([](kernels::Ops& o) { o.Attention = AttentionThatReadsAnOldBlock; });
+  LocalGroupOptions options = options_;
+  options.engine.ops = &ops;
+  const absl::Status status = VerifyRowAgainstUncached(NewMixedRow("stale", *checkpoint_, options));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("row \"stale\" differs at position 16, layer 0"));
+}
+
+TEST_F(FaultsTest, AStaleBlockOnTheWayIsRefusedByTheManifest) {
+  const absl::Status status = VerifyRowAgainstUncached(NewPairRow(
+      "stale transfer", *checkpoint_, Degree(1), Degree(2), [](std::unique_ptr<Transport> real) {
+        return std::make_unique<StaleBlocks>(std::move(real));
+      }));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("row \"stale transfer\" could not run"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("manifest"));
 }
 
 TEST_F(FaultsTest, AReorderedSumIsSeen) {
