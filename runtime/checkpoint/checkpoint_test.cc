@@ -92,6 +92,18 @@ TEST(CheckpointTest, GgufErrorsNameFileAndTensor) {
             path + ": tensor 'blk.7.w': offset 8 is not a multiple of the alignment 32");
 }
 
+TEST(CheckpointTest, ASplitGgufIsNamedAsSuch) {
+  const auto open = [](uint16_t files) {
+    const GgufImage image = SmallGguf().Key("split.count", GgufType::kUint16, Raw(files));
+    return Checkpoint::Open(WriteFile(NewFolder(), "m-00001-of-00003.gguf", image.Build()))
+        .status();
+  };
+  EXPECT_TRUE(open(0).ok());
+  EXPECT_TRUE(open(1).ok());
+  EXPECT_EQ(open(3).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(open(3)), HasSubstr("one of 3 files that make up a model"));
+}
+
 TEST(CheckpointTest, GgufTensors) {
   GgufImage image = SmallGguf();
   image.Tensor("strange", {4}, 999, 160);

@@ -76,13 +76,26 @@ class GgufCheckpoint : public Checkpoint {
   uint64_t digest_ = 0;
 };
 
+// A model of several files says so in each; its tensors would be found to be missing one by one.
+absl::Status CheckNotSplit(const std::string& path, const Metadata& metadata) {
+  constexpr std::string_view kSplitCount = "split.count";
+  if (!metadata.Has(kSplitCount)) return absl::OkStatus();
+  HEADWAY_ASSIGN_OR_RETURN(const int64_t files, metadata.Int(kSplitCount));
+  if (files <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": one of ", files, " files that make up a model (key ", Quoted(kSplitCount),
+      "); join them first: llama-gguf-split --merge FIRST JOINED"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenGguf(const std::string& path) {
   HEADWAY_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   absl::StatusOr<GgufContents> contents = ParseGguf(file.bytes());
   HEADWAY_RETURN_IF_ERROR(Annotate(contents.status(), path));
-  return std::make_unique<GgufCheckpoint>(path, std::move(file), *std::move(contents));
+  auto checkpoint = std::make_unique<GgufCheckpoint>(path, std::move(file), *std::move(contents));
+  HEADWAY_RETURN_IF_ERROR(CheckNotSplit(path, checkpoint->metadata()));
+  return checkpoint;
 }
 
 }  // namespace headway
