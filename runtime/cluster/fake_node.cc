@@ -79,11 +79,18 @@ class FakeNode::Stream : public grpc::ServerWriteReactor<v1::TokenBatch>, public
       v1::Alternative& top = *token.add_top();
       top.set_id(script_.tokens[next_]);
       top.set_logprob(-0.5f * (next_ + 1));
-      token.add_trace()->set_position(100 + next_);
+      v1::PositionDigest& trace = *token.add_trace();
+      trace.set_position(100 + next_);
+      trace.mutable_layers()->Resize(script_.trace_layers, next_);
       const bool last = next_ + 1 == count && script_.stream.ok() && !script_.end_early;
       if (last) token.set_finish(script_.finish);
     }
+    const int tokens = batch_.tokens_size();
     lock.unlock();
+    {
+      std::lock_guard node_lock(node_.mutex_);
+      node_.tokens_sent_ += tokens;
+    }
     StartWrite(&batch_);
   }
 
@@ -343,6 +350,11 @@ std::vector<std::string> FakeNode::events() const {
 void FakeNode::WaitFor(const std::string& name, int times) const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return std::count(events_.begin(), events_.end(), name) >= times; });
+}
+
+int FakeNode::tokens_sent() const {
+  std::lock_guard lock(mutex_);
+  return tokens_sent_;
 }
 
 int FakeNode::open_reservations() const {

@@ -30,6 +30,7 @@ class FakeNode {
     v1::TokenFinish finish = v1::TOKEN_FINISH_LENGTH;  // with the last token
     int first_index = 0;                               // another one is a fault
     int tokens_per_batch = 1;
+    int trace_layers = 0;  // of each token's trace: makes tokens large
     // Streams wait after this many of their own tokens until they are cancelled or LetGo; -1:
     // never. Prefill waits likewise when hold_prefill.
     int hold_after = -1;
@@ -62,6 +63,8 @@ class FakeNode {
   std::vector<std::string> events() const;
   // Waits until `name` is among the events this many times.
   void WaitFor(const std::string& name, int times = 1) const;
+  // Tokens that streams have handed to gRPC.
+  int tokens_sent() const;
   // Reservations neither released nor taken up.
   int open_reservations() const;
 
@@ -87,6 +90,7 @@ class FakeNode {
   std::optional<v1::NodeLoad> load_;  // unset: idle
   std::vector<std::string> events_;
   std::set<uint64_t> reservations_;
+  int tokens_sent_ = 0;
   uint64_t next_reservation_ = 1;
   std::set<Held*> held_;
   v1::ReserveRequest last_reserve_;

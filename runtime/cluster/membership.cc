@@ -109,7 +109,7 @@ void Membership::OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load) {
   if (load.ok()) {
     node.load = *std::move(load);
     node.noted_blocks = 0;
-  } else if (node.info) {
+  } else if (node.info && !stopping_) {
     Drop(node, load.status());
   }
   EndLook(node);

@@ -23,9 +23,18 @@ absl::Status Within(const std::string& field, T value, T low, T high) {
 }
 
 absl::Status ValidateId(const std::string& id) {
-  if (id.size() <= kMaxRequestIdBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("request_id has ", id.size(), " bytes, must have at most ", kMaxRequestIdBytes));
+  if (id.size() > kMaxRequestIdBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "request_id has ", id.size(), " bytes, must have at most ", kMaxRequestIdBytes));
+  }
+  // It is written into log lines.
+  for (size_t i = 0; i < id.size(); ++i) {
+    if (id[i] > ' ' && id[i] < '\x7f') continue;
+    return absl::InvalidArgumentError(absl::StrCat("request_id[", i, "] is byte ",
+                                                   static_cast<unsigned char>(id[i]),
+                                                   ", must be printable ASCII without spaces"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateTokens(const char* field, std::span<const int32_t> tokens,

@@ -38,7 +38,7 @@ absl::Status WaitUntilServing(const std::shared_ptr<grpc::Channel>& channel,
     known = response.status() != health::HealthCheckResponse::SERVICE_UNKNOWN;
     if (!known) break;
   }
-  context.TryCancel();
+  if (serves || !known) context.TryCancel();
   const absl::Status status = FromGrpc(reader->Finish());
   if (serves) return absl::OkStatus();
   if (!known) {

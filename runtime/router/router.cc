@@ -1,0 +1,328 @@
+// What a request goes through, start to end.
+#include "runtime/router/router.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/kv/block_pool.h"
+#include "runtime/request/validate.h"
+#include "runtime/router/cluster_view.h"
+#include "runtime/router/node_messages.h"
+#include "runtime/router/output_text.h"
+
+namespace headway {
+namespace {
+
+// Below 2^53, which every JSON reader holds exactly.
+uint64_t RandomSeed() {
+  std::random_device device;
+  return ((static_cast<uint64_t>(device()) << 32) | device()) >> 11;
+}
+
+std::string RandomRequestId() {
+  std::random_device device;
+  return absl::StrCat("r-", absl::Hex(device(), absl::kZeroPad8),
+                      absl::Hex(device(), absl::kZeroPad8));
+}
+
+// Blocks that a decode node holds for a request until its Decode call has them. Gives them back
+// otherwise, whatever ended the request; a reservation that Decode has taken up already is left
+// alone by the node.
+class HeldReservation {
+ public:
+  HeldReservation(NodeClient& node, v1::Reservation reservation, double release_seconds)
+      : node_(node), reservation_(std::move(reservation)), release_seconds_(release_seconds) {}
+  ~HeldReservation() {
+    if (taken_) return;
+    // The request's own scope may have ended: that is why its blocks are given back.
+    CallScope scope(CallScope::DeadlineAfter(release_seconds_));
+    v1::ReleaseRequest request;
+    request.set_reservation_id(reservation_.reservation_id());
+    request.set_epoch(reservation_.epoch());
+    if (absl::Status status = node_.Release(scope, request); !status.ok()) {
+      LogWarning(absl::StrCat(
+          "reservation ", reservation_.reservation_id(), " of node ", node_.address(),
+          " was not given back and waits for the end of its lease: ", status.ToString()));
+    }
+  }
+  HeldReservation(const HeldReservation&) = delete;
+  HeldReservation& operator=(const HeldReservation&) = delete;
+
+  const v1::Reservation& get() const { return reservation_; }
+  // Decode has the blocks and frees them when its call ends.
+  void SetTaken() { taken_ = true; }
+
+ private:
+  NodeClient& node_;
+  const v1::Reservation reservation_;
+  const double release_seconds_;
+  bool taken_ = false;
+};
+
+}  // namespace
+
+// One Generate call, from its text to its summary.
+class Router::Generation {
+ public:
+  Generation(Router& router, CallScope& scope, const GenerateInput& input, DeltaSink& sink)
+      : router_(router), scope_(scope), input_(input), sink_(sink), start_nanos_(Now()) {}
+
+  absl::StatusOr<GenerateOutcome> Run() {
+    HEADWAY_RETURN_IF_ERROR(Prepare());
+    outcome_.timings.tokenize_us = MicrosSince(start_nanos_);
+    while (true) {
+      const absl::Status status = Attempt();
+      if (status.ok()) break;
+      // Another node may do what one could not, as long as the client has nothing yet.
+      if (!attempt_failed_ || outcome_.output_tokens > 0) return status;
+    }
+    outcome_.timings.total_us = MicrosSince(start_nanos_);
+    return std::move(outcome_);
+  }
+
+ private:
+  // Template, tokens, checks, seed: after this the request is one that every node takes.
+  absl::Status Prepare() {
+    request_ = input_.request;
+    if (request_.id.empty()) request_.id = RandomRequestId();
+    HEADWAY_ASSIGN_OR_RETURN(request_.prompt, router_.encoder_.Encode(input_.prompt));
+    const ClusterView view(router_.nodes_.Snapshot());
+    HEADWAY_ASSIGN_OR_RETURN(ClusterLimits limits, view.GenerateLimits());
+    limits.model.has_tokenizer = router_.encoder_.tokenizer() != nullptr;
+    const int64_t prompt_tokens = static_cast<int64_t>(request_.prompt.size());
+    request_.sampling.max_tokens =
+        input_.max_tokens ? *input_.max_tokens : DefaultMaxTokens(prompt_tokens, limits.model);
+    request_.sampling.seed = input_.seed ? *input_.seed : router_.options_.new_seed();
+    HEADWAY_RETURN_IF_ERROR(ValidateGenerate(request_, limits.model));
+    demand_.prompt_blocks = BlocksFor(prompt_tokens);
+    demand_.all_blocks = BlocksFor(prompt_tokens + request_.sampling.max_tokens);
+    if (demand_.prompt_blocks > limits.prompt_blocks) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("prompt has ", prompt_tokens, " tokens, which take ", demand_.prompt_blocks,
+                       " KV blocks; the largest prefill node has ", limits.prompt_blocks));
+    }
+    HEADWAY_ASSIGN_OR_RETURN(
+        text::StopMatcher stops,
+        text::StopMatcher::Create(request_.stop, request_.include_stop_string));
+    text_.emplace(router_.encoder_.tokenizer(), request_.include_control_tokens, std::move(stops),
+                  request_.sampling.min_tokens);
+    outcome_.request_id = request_.id;
+    outcome_.prompt_tokens = static_cast<int>(prompt_tokens);
+    outcome_.seed = request_.sampling.seed;
+    return absl::OkStatus();
+  }
+
+  // Places the request and runs it to its end.
+  absl::Status Attempt() {
+    attempt_failed_ = false;
+    const ClusterView view(router_.nodes_.Snapshot(), failed_);
+    const std::optional<PlacementNode> decode = ChooseDecode(view.nodes(), demand_);
+    if (!decode) return view.NoNode("generate", last_failure_);
+    return decode->role == NodeRole::kMixed ? RunMixed(decode->index) : RunPair(decode->index);
+  }
+
+  // A mixed node: prompt in, tokens out.
+  absl::Status RunMixed(int index) {
+    NodeClient& node = router_.nodes_.client(index);
+    outcome_.timings.prefill_node = outcome_.timings.decode_node = node.address();
+    router_.nodes_.NoteReserved(index, static_cast<int>(demand_.all_blocks));
+    const std::unique_ptr<TokenStream> stream =
+        node.Generate(scope_, GenerateMessage(request_, router_.nodes_.numerics_id()));
+    return Stream(index, *stream, nullptr);
+  }
+
+  // Decode node: room first. Prefill node: the prompt, its KV to that room, and the first token.
+  // Decode node: the others.
+  absl::Status RunPair(int decode_index) {
+    NodeClient& decode = router_.nodes_.client(decode_index);
+    outcome_.timings.decode_node = decode.address();
+    const int64_t reserve_nanos = Now();
+    absl::StatusOr<v1::Reservation> reserved = decode.Reserve(
+        scope_, ReserveMessage(request_, router_.nodes_.numerics_id(), LeaseMillis()));
+    if (!reserved.ok()) return Failed(decode_index, reserved.status());
+    router_.nodes_.NoteReserved(decode_index, static_cast<int>(demand_.all_blocks));
+    HeldReservation reservation(decode, *std::move(reserved), router_.options_.release_seconds);
+    outcome_.timings.reserve_us = MicrosSince(reserve_nanos);
+
+    // The reservation may have waited for room.
+    const ClusterView view(router_.nodes_.Snapshot(), failed_);
+    const std::optional<PlacementNode> chosen = ChoosePrefill(view.nodes(), demand_);
+    if (!chosen) return view.NoNode("generate", last_failure_);
+    NodeClient& prefill = router_.nodes_.client(chosen->index);
+    outcome_.timings.prefill_node = prefill.address();
+    router_.nodes_.NoteReserved(chosen->index, static_cast<int>(demand_.prompt_blocks));
+    absl::StatusOr<v1::PrefillReply> prefilled =
+        prefill.Prefill(scope_, PrefillMessage(request_, reservation.get()));
+    if (!prefilled.ok()) return Failed(chosen->index, prefilled.status());
+    outcome_.timings.queue_us = prefilled->timings().queue_us();
+    outcome_.timings.prefill_us = prefilled->timings().compute_us();
+    outcome_.timings.transfer_us = prefilled->timings().transfer_us();
+    outcome_.timings.kv_bytes = prefilled->kv_bytes();
+
+    // The decode node begins while the first token is on its way to the client.
+    std::unique_ptr<TokenStream> stream;
+    if (prefilled->first().finish() == v1::TOKEN_FINISH_NONE) {
+      stream = decode.Decode(scope_, DecodeMessage(request_, *prefilled));
+    }
+    v1::TokenBatch first;
+    *first.add_tokens() = std::move(*prefilled->mutable_first());
+    HEADWAY_RETURN_IF_ERROR(Deliver(prefill, first));
+    if (outcome_.finish != FinishReason::kNone) return absl::OkStatus();
+    return Stream(decode_index, *stream, &reservation);
+  }
+
+  // A node's tokens to the client, until the last one or a stop string. Leaving early ends the
+  // node's call, which frees what it held.
+  absl::Status Stream(int index, TokenStream& stream, HeldReservation* reservation) {
+    NodeClient& node = router_.nodes_.client(index);
+    v1::TokenBatch batch;
+    while (outcome_.finish == FinishReason::kNone) {
+      const absl::StatusOr<bool> more = stream.Read(batch);
+      if (!more.ok()) return Failed(index, more.status());
+      if (!*more) {
+        return absl::InternalError(absl::StrCat("node ", node.address(), " ended its stream after ",
+                                                outcome_.output_tokens,
+                                                " tokens without a last one"));
+      }
+      if (reservation != nullptr) reservation->SetTaken();
+      HEADWAY_RETURN_IF_ERROR(Deliver(node, batch));
+    }
+    // After its last token a call is about to end by itself, and need not be cancelled.
+    if (!text_->stopped()) stream.Read(batch).IgnoreError();
+    return absl::OkStatus();
+  }
+
+  // Tokens to text to the client.
+  absl::Status Deliver(NodeClient& node, v1::TokenBatch& batch) {
+    GenerateDelta delta;
+    for (v1::Token& token : *batch.mutable_tokens()) {
+      if (token.index() != outcome_.output_tokens) {
+        return absl::InternalError(absl::StrCat("node ", node.address(), " sent token ",
+                                                token.index(), " where token ",
+                                                outcome_.output_tokens, " was due"));
+      }
+      if (outcome_.output_tokens == 0) {
+        outcome_.timings.first_token_us = MicrosSince(start_nanos_);
+      }
+      ++outcome_.output_tokens;
+      outcome_.finish = FinishOf(token);
+      delta.text += text_->Take(token.id());
+      delta.tokens.push_back(std::move(token));
+      if (text_->stopped()) outcome_.finish = FinishReason::kStop;
+      if (outcome_.finish != FinishReason::kNone) {
+        delta.text += text_->Finish();
+        break;
+      }
+    }
+    return sink_.Write(std::move(delta));
+  }
+
+  // Notes that a node failed. Its UNAVAILABLE lets the request try others.
+  absl::Status Failed(int index, const absl::Status& status) {
+    router_.nodes_.ReportFailure(index, status);
+    if (absl::IsUnavailable(status)) {
+      attempt_failed_ = true;
+      failed_.push_back(index);
+      last_failure_ = status;
+    }
+    return status;
+  }
+
+  // No longer than the request itself may take.
+  uint32_t LeaseMillis() const {
+    const std::chrono::duration<double> left = scope_.deadline() - std::chrono::system_clock::now();
+    const double seconds = std::clamp(left.count(), 0.001, router_.options_.lease_seconds);
+    return static_cast<uint32_t>(seconds * 1000);
+  }
+
+  int64_t Now() const { return router_.clock_.NowNanos(); }
+  int64_t MicrosSince(int64_t nanos) const { return (Now() - nanos) / 1000; }
+
+  Router& router_;
+  CallScope& scope_;
+  const GenerateInput& input_;
+  DeltaSink& sink_;
+  const int64_t start_nanos_;
+
+  GenerateRequest request_;  // as nodes get it
+  PlacementDemand demand_;
+  std::optional<OutputText> text_;
+  GenerateOutcome outcome_;
+
+  bool attempt_failed_ = false;  // a node was UNAVAILABLE in this attempt
+  std::vector<int> failed_;      // nodes that were, in this request
+  absl::Status last_failure_;
+};
+
+Router::Router(Membership& nodes, const PromptEncoder& encoder, const RouterOptions& options,
+               const Clock& clock)
+    : nodes_(nodes),
+      encoder_(encoder),
+      options_([&] {
+        RouterOptions resolved = options;
+        if (!resolved.new_seed) resolved.new_seed = RandomSeed;
+        return resolved;
+      }()),
+      clock_(clock) {}
+
+absl::StatusOr<GenerateOutcome> Router::Generate(CallScope& scope, const GenerateInput& input,
+                                                 DeltaSink& sink) {
+  return Generation(*this, scope, input, sink).Run();
+}
+
+absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& input) {
+  ScoreRequest request = input.request;
+  if (request.id.empty()) request.id = RandomRequestId();
+  HEADWAY_ASSIGN_OR_RETURN(request.tokens, encoder_.Encode(input.prompt));
+  HEADWAY_ASSIGN_OR_RETURN(const ModelLimits limits, ClusterView(nodes_.Snapshot()).ScoreLimits());
+  HEADWAY_RETURN_IF_ERROR(ValidateScore(request, limits));
+  const int64_t blocks = BlocksFor(static_cast<int64_t>(request.tokens.size()));
+  const v1::ScoreTokensRequest message = ScoreMessage(request);
+  std::vector<int> failed;
+  absl::Status last_failure;
+  while (true) {
+    const ClusterView view(nodes_.Snapshot(), failed);
+    const std::optional<PlacementNode> node =
+        ChooseScore(view.nodes(), {.prompt_blocks = blocks, .all_blocks = blocks});
+    if (!node) return view.NoNode("score", last_failure);
+    nodes_.NoteReserved(node->index, static_cast<int>(blocks));
+    absl::StatusOr<v1::ScoreTokensReply> reply =
+        nodes_.client(node->index).ScoreTokens(scope, message);
+    if (reply.ok()) {
+      return ScoreOutcome{.token_ids = std::move(request.tokens), .scores = *std::move(reply)};
+    }
+    nodes_.ReportFailure(node->index, reply.status());
+    if (!absl::IsUnavailable(reply.status())) return reply.status();
+    failed.push_back(node->index);
+    last_failure = reply.status();
+  }
+}
+
+absl::StatusOr<std::vector<int32_t>> Router::Tokenize(const Prompt& prompt) const {
+  return encoder_.Encode(prompt);
+}
+
+absl::StatusOr<std::string> Router::Detokenize(const std::vector<int32_t>& ids,
+                                               bool include_control_tokens) const {
+  if (encoder_.tokenizer() == nullptr) {
+    return absl::FailedPreconditionError("detokenize: the checkpoint has no tokenizer");
+  }
+  return encoder_.tokenizer()->Decode(ids, /*skip_special=*/!include_control_tokens);
+}
+
+absl::StatusOr<ServedModel> Router::GetModel() const {
+  ServedModel model;
+  HEADWAY_RETURN_IF_ERROR(ClusterView(nodes_.Snapshot()).Describe(model));
+  model.has_tokenizer = encoder_.tokenizer() != nullptr;
+  model.has_chat_template = encoder_.has_chat_template();
+  if (model.has_tokenizer) model.end_token_ids = encoder_.tokenizer()->end_ids();
+  return model;
+}
+
+}  // namespace headway

@@ -1,0 +1,420 @@
+#include "runtime/server/inference_service.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "gtest/gtest.h"
+#include "proto/headway/v1/inference.grpc.pb.h"
+#include "runtime/cluster/channel.h"
+#include "runtime/cluster/fake_node.h"
+#include "runtime/router/test_text.h"
+#include "runtime/server/client.h"
+#include "runtime/server/server.h"
+
+namespace headway {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Client, server, router and nodes that play a script, with real gRPC between all of them.
+class InferenceServiceTest : public testing::Test {
+ protected:
+  FakeNode& AddNode(v1::NodeRole role, FakeNode::Script script = {}) {
+    v1::NodeInfo info;
+    info.set_role(role);
+    info.set_vocabulary(kTestVocabulary);
+    fakes_.push_back(std::make_unique<FakeNode>(info));
+    fakes_.back()->SetScript(std::move(script));
+    return *fakes_.back();
+  }
+
+  // After the nodes have been added.
+  Client& client() {
+    if (client_) return *client_;
+    std::vector<std::string> addresses;
+    for (const auto& fake : fakes_) addresses.push_back(fake->address());
+    nodes_ = std::make_unique<Membership>(addresses, MembershipOptions{.poll_seconds = 0.02},
+                                          Clock::Real());
+    nodes_->Poll();
+    router_ = std::make_unique<Router>(*nodes_, *encoder_, RouterOptions(), Clock::Real());
+    service_ = NewInferenceService(*router_, options_);
+    server_ = *Server::Start(
+        "127.0.0.1:0", {{.service = service_.get(), .name = v1::Inference::service_full_name()}});
+    nodes_->Start([this](bool serving) { server_->SetServing(serving); });
+    auto client = Client::Connect(server_->address(), 60);
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    return *client_;
+  }
+
+  void TearDown() override {
+    if (server_) server_->Shutdown(0);
+    nodes_.reset();
+  }
+
+  // Collects into text_ and ids_.
+  absl::StatusOr<v1::GenerateSummary> Generate(const v1::GenerateRequest& request) {
+    text_.clear();
+    ids_.clear();
+    return client().Generate(scope_, request, [this](const v1::GenerateResponse& response) {
+      text_ += response.text();
+      for (const v1::OutputToken& token : response.tokens()) ids_.push_back(token.id());
+      last_ = response;
+      return true;
+    });
+  }
+
+  static v1::GenerateRequest Ids(std::vector<int32_t> ids) {
+    v1::GenerateRequest request;
+    request.mutable_prompt()->mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+    return request;
+  }
+
+  InferenceServiceOptions options_;
+  std::unique_ptr<PromptEncoder> encoder_ = TestEncoder();
+  std::vector<std::unique_ptr<FakeNode>> fakes_;
+  std::unique_ptr<Membership> nodes_;
+  std::unique_ptr<Router> router_;
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<Client> client_;
+  CallScope scope_{CallScope::DeadlineAfter(60)};
+  std::string text_;
+  std::vector<int32_t> ids_;
+  v1::GenerateResponse last_;
+};
+
+TEST_F(InferenceServiceTest, StreamsOneAnswer) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'h', 'i', kTestEnd}});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE,
+                             {.tokens = {'h', 'i', kTestEnd}, .finish = v1::TOKEN_FINISH_STOP});
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text("ab");
+  request.set_request_id("request-1");
+  v1::GenerateOptions& options = *request.mutable_options();
+  options.set_temperature(0.5f);
+  options.set_top_k(7);
+  options.set_top_p(0.9f);
+  options.set_seed(0);
+  options.set_max_tokens(9);
+  options.set_min_tokens(1);
+  options.add_stop("zz");
+  options.add_stop_token_ids(5);
+  options.set_ignore_eos(true);
+  options.set_logprobs(0);
+  options.set_trace(true);
+  const auto summary = Generate(request);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(text_, "hi");
+  EXPECT_THAT(ids_, ElementsAre('h', 'i', kTestEnd));
+  EXPECT_TRUE(last_.has_summary());
+  EXPECT_EQ(summary->finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(summary->prompt_tokens(), 3);
+  EXPECT_EQ(summary->output_tokens(), 3);
+  EXPECT_EQ(summary->seed(), 0u);
+  EXPECT_EQ(summary->request_id(), "request-1");
+  EXPECT_EQ(summary->timings().kv_bytes(), 4096);
+  EXPECT_EQ(summary->timings().prefill_us(), 22);
+  EXPECT_EQ(summary->timings().decode_node(), decode.address());
+  const v1::NodeSampling sampling = decode.last_decode().sampling();
+  EXPECT_FLOAT_EQ(sampling.temperature(), 0.5f);
+  EXPECT_EQ(sampling.top_k(), 7);
+  EXPECT_FLOAT_EQ(sampling.top_p(), 0.9f);
+  EXPECT_EQ(sampling.max_tokens(), 9);
+  EXPECT_EQ(sampling.min_tokens(), 1);
+  EXPECT_THAT(sampling.stop_token_ids(), ElementsAre(5));
+  EXPECT_TRUE(sampling.ignore_eos());
+  EXPECT_EQ(sampling.logprobs(), 0);
+  EXPECT_TRUE(decode.last_decode().trace());
+}
+
+TEST_F(InferenceServiceTest, LogprobsAndTracesOnlyWhenAskedFor) {
+  AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'h', 'i'}});
+  v1::GenerateRequest request = Ids({1});
+  std::vector<v1::OutputToken> tokens;
+  const auto collect = [&](const v1::GenerateResponse& response) {
+    tokens.insert(tokens.end(), response.tokens().begin(), response.tokens().end());
+    return true;
+  };
+  ASSERT_TRUE(client().Generate(scope_, request, collect).ok());
+  ASSERT_EQ(tokens.size(), 2u);
+  EXPECT_FALSE(tokens[1].has_logprob());
+  EXPECT_EQ(tokens[1].top_size(), 0);
+  tokens.clear();
+  request.mutable_options()->set_logprobs(1);
+  ASSERT_TRUE(client().Generate(scope_, request, collect).ok());
+  ASSERT_EQ(tokens.size(), 2u);
+  EXPECT_EQ(tokens[1].index(), 1);
+  EXPECT_FLOAT_EQ(tokens[1].logprob(), -1.0f);
+  ASSERT_EQ(tokens[1].top_size(), 1);
+  EXPECT_EQ(tokens[1].top(0).id(), 'i');
+  EXPECT_FLOAT_EQ(tokens[1].top(0).logprob(), -1.0f);
+  EXPECT_EQ(tokens[1].trace(0).position(), 101);
+}
+
+TEST_F(InferenceServiceTest, UnsetFieldsAreTheirDefaults) {
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}});
+  ASSERT_TRUE(Generate(Ids({1})).ok());
+  const v1::NodeSampling sampling = node.last_generate().sampling();
+  EXPECT_EQ(sampling.temperature(), 0);
+  EXPECT_EQ(sampling.top_k(), 0);
+  EXPECT_EQ(sampling.top_p(), 1);
+  EXPECT_EQ(sampling.max_tokens(), 128);
+  EXPECT_EQ(sampling.min_tokens(), 0);
+  EXPECT_EQ(sampling.logprobs(), -1);
+  EXPECT_FALSE(sampling.ignore_eos());
+}
+
+TEST_F(InferenceServiceTest, ErrorsHaveTheSameTextAtTheClient) {
+  FakeNode& node = AddNode(
+      v1::NODE_ROLE_MIXED,
+      {.tokens = {'a'}, .stream = absl::ResourceExhaustedError("queue: 256 waiting, limit 256")});
+  EXPECT_EQ(Generate(Ids({1})).status(),
+            absl::ResourceExhaustedError("queue: 256 waiting, limit 256"));
+  const size_t asked = node.events().size();
+
+  v1::GenerateRequest request = Ids({1});
+  request.mutable_options()->set_top_p(1.5f);
+  absl::Status status = Generate(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("top_p"), HasSubstr("1.5")));
+  request = Ids({1});
+  request.mutable_options()->set_logprobs(-1);
+  EXPECT_THAT(std::string(Generate(request).status().message()), HasSubstr("logprobs"));
+  status = Generate({}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("prompt"));
+  EXPECT_EQ(client().Score(scope_, {}).status(), status);
+  EXPECT_EQ(client().Tokenize(scope_, {}).status(), status);
+  EXPECT_EQ(node.events().size(), asked);
+}
+
+TEST_F(InferenceServiceTest, AClientThatLeavesIsHeardOfByTheNodes) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b', 'c', 'd'}});
+  FakeNode& decode =
+      AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b', 'c', 'd'}, .hold_after = 2});
+  int heard = 0;
+  const auto summary =
+      client().Generate(scope_, Ids({1}), [&](const v1::GenerateResponse& response) {
+        heard += response.tokens_size();
+        return heard < 3;
+      });
+  EXPECT_EQ(summary.status().code(), absl::StatusCode::kCancelled);
+  decode.WaitFor("cancelled");
+  EXPECT_EQ(decode.open_reservations(), 0);
+}
+
+TEST_F(InferenceServiceTest, AClientThatLeavesDuringPrefillGivesTheBlocksBack) {
+  FakeNode& prefill = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .hold_prefill = true});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  client();
+  std::thread leaver([&] {
+    prefill.WaitFor("waiting");
+    scope_.Cancel();
+  });
+  EXPECT_EQ(Generate(Ids({1})).status().code(), absl::StatusCode::kCancelled);
+  leaver.join();
+  prefill.WaitFor("cancelled");
+  decode.WaitFor("Release");
+  EXPECT_EQ(decode.open_reservations(), 0);
+}
+
+TEST_F(InferenceServiceTest, DeadlinesReachTheNodes) {
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a', 'b'}, .hold_after = 1});
+  client();
+  CallScope scope(CallScope::DeadlineAfter(0.3));
+  const auto summary =
+      client().Generate(scope, Ids({1}), [](const v1::GenerateResponse&) { return true; });
+  EXPECT_EQ(summary.status().code(), absl::StatusCode::kDeadlineExceeded);
+  node.WaitFor("cancelled");
+}
+
+TEST_F(InferenceServiceTest, CallsWithoutADeadlineGetTheServers) {
+  options_.default_deadline_seconds = 0.3;
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a', 'b'}, .hold_after = 1});
+  client();
+  const auto stub = v1::Inference::NewStub(OpenChannel(server_->address()));
+  grpc::ClientContext context;
+  const auto reader = stub->Generate(&context, Ids({1}));
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  node.WaitFor("cancelled");
+}
+
+TEST_F(InferenceServiceTest, MoreThanTheLimitIsRefusedAtOnce) {
+  options_.max_requests = 1;
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a', 'b'}, .hold_after = 1});
+  client();
+  std::thread first([&] { EXPECT_TRUE(Generate(Ids({1})).ok()); });
+  node.WaitFor("waiting");
+  for (const absl::Status& status :
+       {client()
+            .Generate(scope_, Ids({1}), [](const v1::GenerateResponse&) { return true; })
+            .status(),
+        client().GetModel(scope_).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("1 requests"));
+  }
+  node.LetGo();
+  first.join();
+}
+
+TEST_F(InferenceServiceTest, ASlowClientHoldsTheNodeBack) {
+  // 48 MB: more than gRPC takes in on the way from node to router to client.
+  const int kTokens = 6000;
+  v1::NodeInfo info;
+  info.set_role(v1::NODE_ROLE_MIXED);
+  info.set_vocabulary(kTestVocabulary);
+  info.set_max_positions(2 * kTokens);
+  info.set_kv_blocks(kTokens);
+  fakes_.push_back(std::make_unique<FakeNode>(info));
+  FakeNode& node = *fakes_.back();
+  node.SetScript({.tokens = std::vector<int32_t>(kTokens, 'a'), .trace_layers = 1000});
+  client();
+  const auto stub = v1::Inference::NewStub(OpenChannel(server_->address()));
+  grpc::ClientContext context;
+  v1::GenerateRequest request = Ids({1});
+  request.mutable_options()->set_max_tokens(kTokens);
+  const auto reader = stub->Generate(&context, request);
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  // The client takes no more: the node comes to rest, seen over some hundred other calls.
+  int sent = 0;
+  for (int quiet = 0; quiet < 200; ++quiet) {
+    ASSERT_TRUE(client().GetModel(scope_).ok());
+    if (node.tokens_sent() != sent) quiet = 0;
+    sent = node.tokens_sent();
+  }
+  EXPECT_LT(sent, kTokens);
+  // It goes on when the client does.
+  int received = response.tokens_size();
+  while (received <= sent && reader->Read(&response)) {
+    for (const v1::OutputToken& token : response.tokens()) ASSERT_EQ(token.index(), received++);
+  }
+  EXPECT_GT(node.tokens_sent(), sent);
+  context.TryCancel();
+  reader->Finish();
+  node.WaitFor("cancelled");
+}
+
+TEST_F(InferenceServiceTest, ManyAtOnce) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = TestIds("abcdefgh")});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = TestIds("abcdefgh")});
+  client();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.emplace_back([&] {
+      for (int j = 0; j < 4; ++j) {
+        std::string text;
+        const auto summary =
+            client().Generate(scope_, Ids({1}), [&](const v1::GenerateResponse& response) {
+              text += response.text();
+              return true;
+            });
+        EXPECT_TRUE(summary.ok()) << summary.status();
+        EXPECT_EQ(text, "abcdefgh");
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(decode.open_reservations(), 0);
+}
+
+TEST_F(InferenceServiceTest, ManyThatLeave) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b', 'c'}});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b', 'c'}, .hold_after = 1});
+  client();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.emplace_back([&, i] {
+      CallScope scope(CallScope::DeadlineAfter(60));
+      int heard = 0;
+      const auto summary =
+          client().Generate(scope, Ids({1}), [&](const v1::GenerateResponse& response) {
+            heard += response.tokens_size();
+            return heard < 1 + i % 2;
+          });
+      EXPECT_EQ(summary.status().code(), absl::StatusCode::kCancelled);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  // Every reservation that was made ended one way or the other.
+  server_->Shutdown(60);
+  EXPECT_EQ(decode.open_reservations(), 0);
+}
+
+TEST_F(InferenceServiceTest, ScoresTokenizesAndDescribes) {
+  AddNode(v1::NODE_ROLE_MIXED);
+  v1::ScoreRequest score;
+  score.mutable_prompt()->set_text("ab");
+  score.set_top(1);
+  const auto scores = client().Score(scope_, score);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_THAT(scores->token_ids(), ElementsAre(kTestStart, 'a', 'b'));
+  EXPECT_THAT(scores->token_logprobs(), ElementsAre(-1.0f, -2.0f));
+  ASSERT_EQ(scores->top_size(), 2);
+  EXPECT_EQ(scores->top(1).tokens(0).id(), 'b');
+  EXPECT_FLOAT_EQ(scores->top(1).tokens(0).logprob(), -2.0f);
+
+  v1::TokenizeRequest tokenize;
+  tokenize.mutable_prompt()->set_text("ab");
+  const auto ids = client().Tokenize(scope_, tokenize);
+  ASSERT_TRUE(ids.ok()) << ids.status();
+  EXPECT_THAT(ids->token_ids(), ElementsAre(kTestStart, 'a', 'b'));
+
+  v1::DetokenizeRequest detokenize;
+  for (int32_t id : {int32_t{'a'}, kTestEnd}) detokenize.add_token_ids(id);
+  EXPECT_EQ(client().Detokenize(scope_, detokenize)->text(), "a");
+  detokenize.set_include_control_tokens(true);
+  EXPECT_EQ(client().Detokenize(scope_, detokenize)->text(), "a<|end|>");
+
+  const auto model = client().GetModel(scope_);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->name(), "fake");
+  EXPECT_EQ(model->numerics_id(), "n-1");
+  EXPECT_EQ(model->max_positions(), 256);
+  EXPECT_TRUE(model->has_tokenizer());
+  EXPECT_THAT(model->end_token_ids(), ElementsAre(kTestEnd));
+}
+
+TEST_F(InferenceServiceTest, HealthFollowsTheNodes) {
+  FakeNode& prefill = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a'}});
+  AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a'}});
+  client();
+  prefill.Stop();
+  EXPECT_EQ(Generate(Ids({1})).status().code(), absl::StatusCode::kUnavailable);
+  const auto late = Client::Connect(server_->address(), 0.2);
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(late.status().message()),
+              AllOf(HasSubstr(server_->address()), HasSubstr("does not serve")));
+}
+
+TEST(ClientTest, NobodyThere) {
+  FakeNode gone(v1::NODE_ROLE_MIXED);
+  gone.Stop();
+  const auto client = Client::Connect(gone.address(), 0.2);
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(client.status().message()),
+              AllOf(HasSubstr(gone.address()), HasSubstr("is a router running there?")));
+}
+
+TEST(ClientTest, NotARouter) {
+  const auto server = Server::Start("127.0.0.1:0", {});
+  ASSERT_TRUE(server.ok());
+  const auto client = Client::Connect((*server)->address(), 60);
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(client.status().message()), HasSubstr("not a router"));
+}
+
+}  // namespace
+}  // namespace headway
