@@ -153,6 +153,9 @@ absl::Status RankWorker::Execute(const RankCommand& command, LayerObserver* obse
     PushObserver push(command, sender_.get(), observer);
     HEADWAY_RETURN_IF_ERROR(engine_.Run(batch_, &push));
   }
+  // The leader tells a peer of a reservation when this command is done; every rank must know it by
+  // then.
+  if (!command.opens.empty()) HEADWAY_RETURN_IF_ERROR(comm_.Barrier());
   return Report(command, reports);
 }
 

@@ -240,7 +240,7 @@ TEST_F(FaultsTest, ASwappedHeadIsSeen) {
       VerifyRowAgainstUncached(NewMixedRow("swapped", *checkpoint_, options));
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("row \"swapped\" differs at position 0, layer 0"));
+              HasSubstr("row \"swapped\" differs at position 1, layer 0"));
 }
 
 TEST_F(FaultsTest, AWrongPositionAfterAChunkIsSeen) {
