@@ -35,8 +35,8 @@ struct LauncherOptions {
   // Whether what children write to standard output and error goes on to this process's standard
   // error, line by line. Else it is kept for error messages alone.
   bool forward_output = false;
-  // From SIGTERM to SIGKILL.
-  absl::Duration grace = absl::Seconds(10);
+  // From SIGTERM to SIGKILL: longer than a node lets running requests go on.
+  absl::Duration grace = absl::Seconds(40);
 };
 
 // Starts child processes and stops them again.

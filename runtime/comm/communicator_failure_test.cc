@@ -132,6 +132,7 @@ TEST_P(CommunicatorFailureTest, AnIdleBroadcastOutlastsTheTimeoutAsleep) {
   const auto answers = RunRanks(GetParam(), 3, kShort, [](Communicator& comm) -> std::string {
     std::byte byte{};
     if (comm.rank() == 0) {
+      // Sleeps: what the others do meanwhile, and that it outlasts the timeout, is what is tested.
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
       byte = std::byte{42};
     }

@@ -9,6 +9,11 @@
 
 namespace headway {
 
+// Unless told otherwise a node's KV cache takes at most this share of the machine's memory, and no
+// more than so many sequences of the longest length can use.
+inline constexpr int kMemoryShare = 8;
+inline constexpr int kDefaultSequences = 32;
+
 // `headway node`: one tensor-parallel group, this process its leader.
 struct NodeMainOptions {
   std::string role = "mixed";  // "prefill", "decode", "mixed"
@@ -17,9 +22,9 @@ struct NodeMainOptions {
   ModelOptions model;
   std::string listen = "127.0.0.1:0";  // port 0: any
   int kv_blocks = 0;                   // of 16 tokens; 0: as many as kv_memory holds
-  int64_t kv_memory = 0;  // bytes, all ranks together; 0: a share of the machine's memory
-  int max_positions = 0;  // longest sequence in tokens; 0: the checkpoint's limit
-  int ready_fd = -1;      // written to once it serves (runtime/cluster/ready_line.h); -1: none
+  int64_t kv_memory = 0;               // bytes, all ranks together; 0: a share of the machine's
+  int max_positions = 0;               // longest sequence in tokens; 0: the checkpoint's limit
+  int ready_fd = -1;  // written to once it serves (runtime/cluster/ready_line.h); -1: none
 };
 
 // Serves until SIGTERM or SIGINT, then drains. Errors name the flag or the file at fault.

@@ -8,17 +8,14 @@
 #include "runtime/base/status.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/kv/kv_storage.h"
+#include "runtime/main/node_options.h"
 #include "runtime/transfer/ucx_transport.h"
 
 namespace headway {
 namespace {
 
-// Unless told otherwise a node's KV cache takes at most this share of the machine's memory, and no
-// more than it can use.
-constexpr int kMemoryShare = 8;
-constexpr int kDefaultSequences = 32;
-// Rows of one step that may want logits: decoding sequences, and positions of a text that is scored. Each row takes the
-// vocabulary in floats (200 KB at 50,000 entries).
+// Rows of one step that may want logits: decoding sequences, and positions of a text that is
+// scored. Each row takes the vocabulary in floats (200 KB at 50,000 entries).
 constexpr int kLogitRows = 64;
 
 int64_t MachineMemoryBytes() {

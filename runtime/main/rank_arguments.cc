@@ -1,5 +1,7 @@
 #include "runtime/main/rank_arguments.h"
 
+#include "runtime/main/model_flags.h"
+
 namespace headway {
 
 std::vector<std::string> RankArguments(const RankMainOptions& options) {
@@ -13,12 +15,7 @@ std::vector<std::string> RankArguments(const RankMainOptions& options) {
   add("--tp", std::to_string(options.tp));
   add("--role", options.role);
   add("--model", options.model.model);
-  add("--kv-dtype", std::string(DTypeName(options.model.kv_dtype)));
-  if (options.model.activations.has_value()) {
-    add("--activations",
-        *options.model.activations == kernels::ActivationFormat::kQ8 ? "q8" : "f32");
-  }
-  if (options.model.threads > 0) add("--threads", std::to_string(options.model.threads));
+  for (const std::string& flag : ModelFlagsOf(options.model)) args.push_back(flag);
   add("--kv-blocks", std::to_string(options.kv_blocks));
   add("--max-positions", std::to_string(options.max_positions));
   add("--comm-fd", std::to_string(options.comm_fd));

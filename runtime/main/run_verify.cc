@@ -152,7 +152,8 @@ absl::Status RunVerify(const VerifyMainOptions& options) {
   base.engine = setup.Engine();
   base.engine.limits.max_positions = options.prompt_tokens + options.max_tokens;
   // The trace takes the logits of every row, and one row takes the whole prompt at once.
-  base.engine.limits.max_logit_rows = std::max(base.engine.limits.max_logit_rows, options.prompt_tokens);
+  base.engine.limits.max_logit_rows =
+      std::max(base.engine.limits.max_logit_rows, options.prompt_tokens);
   std::vector<std::unique_ptr<VerifyRow>> rows = EngineRows(*checkpoint, base, max_degree);
 
   std::fprintf(stderr,

@@ -32,6 +32,11 @@ StopSignal::StopSignal() {
   HEADWAY_CHECK(fd_ >= 0);
 }
 
+void StopSignal::Take() {
+  signalfd_siginfo info;
+  (void)!read(fd_, &info, sizeof(info));
+}
+
 StopSignal::~StopSignal() {
   close(fd_);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);

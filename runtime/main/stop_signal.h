@@ -20,6 +20,9 @@ class StopSignal {
 
   // Readable once a signal has come.
   int fd() const { return fd_; }
+  // Takes the signal that has come off the queue, so that it does not end the process once this
+  // object is gone.
+  void Take();
 
  private:
   int fd_ = -1;

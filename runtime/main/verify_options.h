@@ -2,7 +2,6 @@
 #define HEADWAY_RUNTIME_MAIN_VERIFY_OPTIONS_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/status.h"
 #include "runtime/main/model_options.h"
@@ -12,10 +11,9 @@ namespace headway {
 // `headway verify`: the contract, checked on this machine and checkpoint.
 struct VerifyMainOptions {
   ModelOptions model;
-  std::string prompt;     // text; empty: a built-in one
-  int prompt_tokens = 0;  // cut or repeated to this many; 0: as it is
-  int max_tokens = 24;    // output tokens a row
-  int max_degree = 3;     // rows at degrees 1 up to this
+  int prompt_tokens = 100;  // several chunks of 64 and blocks of 16, the last of each cut short
+  int max_tokens = 24;      // output tokens a row
+  int max_degree = 3;       // rows at degrees 1 up to this
   uint64_t seed = 7;
   bool json = false;  // one object a row
 };

@@ -199,8 +199,8 @@ class CpuForward final : public Forward {
     kv_projections_ += batch_.rows();
     for (const kernels::SpanView& span : batch_.spans()) {
       // Row i of a span meets first_position + i + 1 keys.
-      attended_keys_ += int64_t{span.rows} * (span.first_position + 1) +
-                        int64_t{span.rows} * (span.rows - 1) / 2;
+      attended_keys_ +=
+          int64_t{span.rows} * (span.first_position + 1) + int64_t{span.rows} * (span.rows - 1) / 2;
     }
     return Logits();
   }

@@ -1,0 +1,188 @@
+#include "runtime/main/answer.h"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace headway {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxTokens = 1'000'000'000;
+
+const char* FinishName(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::FINISH_REASON_STOP:
+      return "stop";
+    case v1::FINISH_REASON_LENGTH:
+      return "length";
+    case v1::FINISH_REASON_CANCELLED:
+      return "cancelled";
+    default:
+      return "unknown";
+  }
+}
+
+Json LogprobsOf(const v1::OutputToken& token) {
+  Json entry = Json::array();
+  bool chosen_is_there = false;
+  for (const v1::TokenLogprob& top : token.top()) {
+    entry.push_back({top.id(), top.logprob()});
+    chosen_is_there |= top.id() == token.id();
+  }
+  if (!chosen_is_there) entry.push_back({token.id(), token.logprob()});
+  return entry;
+}
+
+double Millis(int64_t nanos) { return static_cast<double>(nanos) * 1e-6; }
+
+}  // namespace
+
+void AddAnswerFlags(Flags& flags, AnswerOptions* options) {
+  // What is typed; moved into the message once all of it is known to be right.
+  struct Typed {
+    std::optional<int> max_tokens, logprobs;
+    int min_tokens = 0, top_k = 0;
+    float temperature = 0, top_p = 1;
+    std::optional<uint64_t> seed;
+    std::vector<std::string> stop;
+    std::vector<int> stop_token_ids;
+    bool ignore_eos = false;
+  };
+  const auto typed = std::make_shared<Typed>();
+  flags.Section("How to choose tokens");
+  flags.Add("--temperature", &typed->temperature, 0, 100,
+            {.value = "T", .help = "0: always the most likely token; more: more variety"});
+  flags.Add("--top-k", &typed->top_k, 0, kMaxTokens,
+            {.value = "K", .help = "only among the K most likely tokens; 0: all"});
+  flags.Add(
+      "--top-p", &typed->top_p, 0, 1,
+      {.value = "P", .help = "only among the fewest tokens whose probability reaches P; 1: all"});
+  flags.Add("--seed", &typed->seed,
+            {.value = "N",
+             .help = "of the random draws; the same seed gives the same answer",
+             .default_text = "chosen by the router"});
+  flags.Section("Where to end");
+  flags.Add("--max-tokens", &typed->max_tokens, 1, kMaxTokens,
+            {.value = "N",
+             .help = "most output tokens",
+             .default_text = "128, or what the model's longest sequence leaves"});
+  flags.Add("--min-tokens", &typed->min_tokens, 0, kMaxTokens,
+            {.value = "N", .help = "no end before this many output tokens"});
+  flags.AddRepeated(
+      "--stop", &typed->stop,
+      {.value = "TEXT", .help = "end where this text appears; may be given several times"});
+  flags.AddList("--stop-token-ids", &typed->stop_token_ids, 0, kMaxTokens,
+                {.value = "ID,ID,...", .help = "end at one of these tokens"});
+  flags.Switch("--ignore-eos", &typed->ignore_eos, "go on after the model's own end token");
+  flags.Add("--timeout", &options->timeout_seconds, 1, 24 * 3600,
+            {.value = "SECONDS", .help = "give up after this long"});
+  flags.Section("Output");
+  flags.Add("--logprobs", &typed->logprobs, 0, 20,
+            {.value = "N",
+             .help = "with --json: log-probabilities of each output token and of the N most likely",
+             .default_text = "none"});
+  flags.Switch("--json", &options->json, "one JSON object in place of streamed text");
+  flags.Switch("--stats", &options->stats,
+               "also print times, speed and KV bytes moved, on standard error");
+  flags.Check([=]() -> std::optional<std::string> {
+    v1::GenerateOptions& out = options->generate;
+    out.set_temperature(typed->temperature);
+    out.set_top_k(typed->top_k);
+    out.set_top_p(typed->top_p);
+    if (typed->seed.has_value()) out.set_seed(*typed->seed);
+    if (typed->max_tokens.has_value()) out.set_max_tokens(*typed->max_tokens);
+    out.set_min_tokens(typed->min_tokens);
+    for (const std::string& stop : typed->stop) out.add_stop(stop);
+    for (int id : typed->stop_token_ids) out.add_stop_token_ids(id);
+    out.set_ignore_eos(typed->ignore_eos);
+    if (typed->logprobs.has_value()) out.set_logprobs(*typed->logprobs);
+    return std::nullopt;
+  });
+}
+
+absl::StatusOr<Answer> Ask(Client& client, const v1::Prompt& prompt, const AnswerOptions& options) {
+  v1::GenerateRequest request;
+  *request.mutable_prompt() = prompt;
+  *request.mutable_options() = options.generate;
+  CallScope scope(CallScope::DeadlineAfter(options.timeout_seconds));
+  const Clock& clock = Clock::Real();
+  Answer answer{.text = "", .tokens = {}, .summary = {}, .stats = StreamStats(clock.NowNanos())};
+  const auto on_response = [&](const v1::GenerateResponse& response) {
+    answer.stats.Add(clock.NowNanos(), response.tokens_size());
+    answer.tokens.insert(answer.tokens.end(), response.tokens().begin(), response.tokens().end());
+    answer.text += response.text();
+    if (!options.json && !response.text().empty()) {
+      std::fwrite(response.text().data(), 1, response.text().size(), stdout);
+      // Who reads the stream may have left: the answer is then of no use.
+      if (std::fflush(stdout) != 0) return false;
+    }
+    return true;
+  };
+  absl::StatusOr<v1::GenerateSummary> summary = client.Generate(scope, request, on_response);
+  if (!options.json && !answer.text.empty()) std::fputs("\n", stdout);
+  HEADWAY_RETURN_IF_ERROR(summary.status());
+  answer.summary = *std::move(summary);
+  return answer;
+}
+
+std::string AnswerJson(const Answer& answer) {
+  Json ids = Json::array();
+  Json logprobs = Json::array();
+  bool has_logprobs = false;
+  for (const v1::OutputToken& token : answer.tokens) {
+    ids.push_back(token.id());
+    has_logprobs |= token.has_logprob();
+    logprobs.push_back(LogprobsOf(token));
+  }
+  const v1::GenerateTimings& timings = answer.summary.timings();
+  Json json = {{"token_ids", std::move(ids)},
+               {"text", answer.text},
+               {"finish_reason", FinishName(answer.summary.finish_reason())},
+               {"prompt_tokens", answer.summary.prompt_tokens()},
+               {"seed", answer.summary.seed()}};
+  if (has_logprobs) json["logprobs"] = std::move(logprobs);
+  json["timings"] = {{"tokenize_us", timings.tokenize_us()},
+                     {"reserve_us", timings.reserve_us()},
+                     {"queue_us", timings.queue_us()},
+                     {"prefill_us", timings.prefill_us()},
+                     {"transfer_us", timings.transfer_us()},
+                     {"first_token_us", timings.first_token_us()},
+                     {"total_us", timings.total_us()},
+                     {"kv_bytes", timings.kv_bytes()},
+                     {"prefill_node", timings.prefill_node()},
+                     {"decode_node", timings.decode_node()},
+                     {"client_ttft_us", answer.stats.ttft_nanos() / 1000},
+                     {"client_itl_p50_us", answer.stats.ItlNanos(0.5) / 1000},
+                     {"client_itl_p99_us", answer.stats.ItlNanos(0.99) / 1000},
+                     {"client_tokens_per_second", answer.stats.TokensPerSecond()}};
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+std::string AnswerStats(const Answer& answer) {
+  const v1::GenerateTimings& timings = answer.summary.timings();
+  std::string moved = FormatBytes(timings.kv_bytes());
+  if (timings.kv_bytes() > 0) {
+    absl::StrAppendFormat(&moved, " (%d bytes), %s to %s", timings.kv_bytes(),
+                          timings.prefill_node(), timings.decode_node());
+  }
+  return absl::StrFormat(
+      "tokens      %d of prompt, %d of answer (%s)\n"
+      "TTFT        %.1f ms\n"
+      "ITL         p50 %.1f ms, p99 %.1f ms\n"
+      "speed       %.1f tokens/s\n"
+      "KV moved    %s\n",
+      answer.summary.prompt_tokens(), answer.summary.output_tokens(),
+      FinishName(answer.summary.finish_reason()), Millis(answer.stats.ttft_nanos()),
+      Millis(answer.stats.ItlNanos(0.5)), Millis(answer.stats.ItlNanos(0.99)),
+      answer.stats.TokensPerSecond(), moved);
+}
+
+}  // namespace headway

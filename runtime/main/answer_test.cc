@@ -1,0 +1,173 @@
+#include "runtime/main/answer.h"
+
+#include <deque>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace headway {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Answers as told; remembers what was asked.
+class FakeClient : public Client {
+ public:
+  const std::string& address() const override { return address_; }
+  absl::StatusOr<v1::GenerateSummary> Generate(CallScope&, const v1::GenerateRequest& request,
+                                               const OnResponse& on_response) override {
+    asked = request;
+    for (const v1::GenerateResponse& response : responses) {
+      if (!on_response(response)) return absl::CancelledError("the caller has had enough");
+      if (response.has_summary()) return response.summary();
+    }
+    return absl::UnavailableError("decode node left");
+  }
+  absl::StatusOr<v1::ScoreResponse> Score(CallScope&, const v1::ScoreRequest&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(CallScope&, const v1::TokenizeRequest&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::DetokenizeResponse> Detokenize(CallScope&,
+                                                    const v1::DetokenizeRequest&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::Model> GetModel(CallScope&) override { return absl::UnimplementedError(""); }
+
+  std::deque<v1::GenerateResponse> responses;
+  v1::GenerateRequest asked;
+
+ private:
+  std::string address_ = "127.0.0.1:1";
+};
+
+v1::GenerateResponse Token(int index, int id, const std::string& text) {
+  v1::GenerateResponse response;
+  response.set_text(text);
+  v1::OutputToken& token = *response.add_tokens();
+  token.set_index(index);
+  token.set_id(id);
+  return response;
+}
+
+v1::GenerateResponse Last(v1::FinishReason reason) {
+  v1::GenerateResponse response;
+  response.mutable_summary()->set_finish_reason(reason);
+  response.mutable_summary()->set_prompt_tokens(5);
+  response.mutable_summary()->set_output_tokens(2);
+  response.mutable_summary()->set_seed(UINT64_MAX);
+  response.mutable_summary()->mutable_timings()->set_kv_bytes(2048);
+  response.mutable_summary()->mutable_timings()->set_prefill_node("127.0.0.1:2");
+  response.mutable_summary()->mutable_timings()->set_decode_node("127.0.0.1:3");
+  return response;
+}
+
+void AddLogprob(v1::OutputToken& token, int id, float logprob) {
+  v1::TokenLogprob& top = *token.add_top();
+  top.set_id(id);
+  top.set_logprob(logprob);
+}
+
+TEST(AnswerTest, StreamsTextAndGathersAllOfIt) {
+  FakeClient client;
+  client.responses = {Token(0, 11, "Hel"), Token(1, 12, "lo"), Last(v1::FINISH_REASON_STOP)};
+  testing::internal::CaptureStdout();
+  const absl::StatusOr<Answer> answer = Ask(client, v1::Prompt(), {});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "Hello\n");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->text, "Hello");
+  EXPECT_EQ(answer->tokens.size(), 2u);
+  EXPECT_EQ(answer->summary.prompt_tokens(), 5);
+  EXPECT_GT(answer->stats.ttft_nanos(), 0);
+}
+
+TEST(AnswerTest, KeepsQuietForJson) {
+  FakeClient client;
+  client.responses = {Token(0, 11, "Hello"), Last(v1::FINISH_REASON_LENGTH)};
+  testing::internal::CaptureStdout();
+  AnswerOptions options;
+  options.json = true;
+  EXPECT_TRUE(Ask(client, v1::Prompt(), options).ok());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(AnswerTest, AnErrorInMidStreamIsTold) {
+  FakeClient client;
+  client.responses = {Token(0, 11, "Hel")};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Ask(client, v1::Prompt(), {}).status(), absl::UnavailableError("decode node left"));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "Hel\n") << "what came is shown";
+}
+
+TEST(AnswerTest, JsonHasTheFixedShape) {
+  Answer answer{.text = "a\"\n\xff",
+                .tokens = {},
+                .summary = Last(v1::FINISH_REASON_STOP).summary(),
+                .stats = StreamStats(0)};
+  for (const int id : {7, 8}) {
+    v1::OutputToken token;
+    token.set_id(id);
+    token.set_logprob(-0.5f);
+    AddLogprob(token, 7, -0.25f);
+    AddLogprob(token, 9, -1.5f);
+    answer.tokens.push_back(token);
+  }
+  const std::string text = AnswerJson(answer);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["token_ids"], nlohmann::json({7, 8}));
+  EXPECT_EQ(json["text"], "a\"\n\xEF\xBF\xBD") << "what is no UTF-8 is replaced";
+  EXPECT_EQ(json["finish_reason"], "stop");
+  EXPECT_EQ(json["prompt_tokens"], 5);
+  EXPECT_EQ(json["seed"], UINT64_MAX);
+  const auto wanted = nlohmann::json::parse("[[[7,-0.25],[9,-1.5]],[[7,-0.25],[9,-1.5],[8,-0.5]]]");
+  EXPECT_EQ(json["logprobs"], wanted) << "the chosen token is there, whatever it was";
+  EXPECT_EQ(json["timings"]["kv_bytes"], 2048);
+}
+
+TEST(AnswerTest, JsonLeavesOutLogprobsThatNobodyAskedFor) {
+  Answer answer{.text = "", .tokens = {v1::OutputToken()}, .summary = {}, .stats = StreamStats(0)};
+  EXPECT_FALSE(nlohmann::json::parse(AnswerJson(answer)).contains("logprobs"));
+}
+
+TEST(AnswerTest, StatsTellTheBytesMovedAndBetweenWhom) {
+  Answer answer{.text = "",
+                .tokens = {},
+                .summary = Last(v1::FINISH_REASON_LENGTH).summary(),
+                .stats = StreamStats(0)};
+  answer.stats.Add(2'500'000, 1);
+  answer.stats.Add(12'500'000, 1);
+  EXPECT_THAT(AnswerStats(answer),
+              AllOf(HasSubstr("5 of prompt, 2 of answer (length)"), HasSubstr("TTFT        2.5 ms"),
+                    HasSubstr("p50 10.0 ms, p99 10.0 ms"), HasSubstr("100.0 tokens/s"),
+                    HasSubstr("2048 bytes), 127.0.0.1:2 to 127.0.0.1:3")));
+}
+
+TEST(AnswerTest, FlagsBecomeTheOptionsOfTheRequest) {
+  Flags flags({.verb = "generate", .summary = "", .description = "", .example = ""});
+  AnswerOptions options;
+  AddAnswerFlags(flags, &options);
+  std::vector<std::string> args = {"--temperature", "0.5", "--top-k",     "40",  "--top-p", "0.9",
+                                   "--seed",        "7",   "--stop",      "a,b", "--stop",  "c",
+                                   "--logprobs",    "0",   "--ignore-eos"};
+  std::vector<char*> pointers;
+  for (std::string& arg : args) pointers.push_back(arg.data());
+  std::string text;
+  ASSERT_EQ(flags.Parse(pointers, &text), Flags::Outcome::kRun) << text;
+  EXPECT_EQ(options.generate.temperature(), 0.5f);
+  EXPECT_EQ(options.generate.top_k(), 40);
+  EXPECT_EQ(options.generate.top_p(), 0.9f);
+  EXPECT_EQ(options.generate.seed(), 7u);
+  ASSERT_EQ(options.generate.stop_size(), 2) << "a comma is part of a stop string";
+  EXPECT_EQ(options.generate.stop(0), "a,b");
+  EXPECT_TRUE(options.generate.has_logprobs());
+  EXPECT_EQ(options.generate.logprobs(), 0);
+  EXPECT_TRUE(options.generate.ignore_eos());
+  EXPECT_FALSE(options.generate.has_max_tokens()) << "left to the router";
+}
+
+}  // namespace
+}  // namespace headway

@@ -1,0 +1,118 @@
+"""The command line as a stranger meets it: help, mistakes, exit statuses, and what needs no model."""
+import json
+import subprocess
+import unittest
+
+HEADWAY = "runtime/main/headway"
+VERBS = ("up", "router", "node", "rank", "generate", "chat", "score", "verify", "budget", "bench")
+FACTS = ("--layers", "32", "--heads", "32", "--head-dim", "128")
+GIB = 1 << 30
+
+
+def run(*arguments):
+    return subprocess.run([HEADWAY, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+
+
+class CommandLineTest(unittest.TestCase):
+
+    def refused(self, status, result, *parts):
+        self.assertEqual(result.returncode, status, result)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def test_help_lists_every_verb(self):
+        result = run("--help")
+        self.assertEqual(result.returncode, 0)
+        for verb in VERBS:
+            self.assertIn(f"\n  {verb} ", result.stdout)
+
+    def test_each_verb_explains_itself(self):
+        for verb in VERBS:
+            with self.subTest(verb=verb):
+                result = run(verb, "--help")
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                for part in (f"Usage: headway {verb}", "Example:", "default"):
+                    self.assertIn(part, result.stdout)
+                self.assertLessEqual(max(map(len, result.stdout.split("\n"))), 140)
+
+    def test_no_verb_shows_the_overview(self):
+        result = run()
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("Usage: headway VERB", result.stderr)
+
+    def test_a_wrong_verb_is_a_mistake_of_usage(self):
+        self.refused(2, run("genrate", "--prompt", "x"), '"genrate"', "did you mean generate?", "--help")
+        self.refused(2, run("frobnicate"), '"frobnicate"')
+
+    def test_wrong_flags_are_mistakes_of_usage(self):
+        for arguments, part in (
+            (("generate", "--promt", "x"), "did you mean --prompt?"),
+            (("generate", "--model", "m", "--prompt", "x", "--max-tokens", "0"), "--max-tokens"),
+            (("generate", "--model", "m"), "exactly one of --prompt, --prompt-ids and --chat"),
+            (("generate", "--prompt", "x"), "--address"),
+            (("generate", "--prompt", "x", "--model", "m", "--address", "h:1"), "--address"),
+            (("generate", "--prompt", "x", "--address", "h:1", "--kv-dtype", "f32"), "--kv-dtype goes with --model"),
+            (("generate", "--prompt-ids", "1,x", "--model", "m"), "--prompt-ids"),
+            (("generate", "--prompt", "x", "--model", "m", "--topology", "2xQ:tp1"), "--topology"),
+            (("score", "--prompt", "x", "--model", "m", "--top", "21"), "from 0 to 20"),
+            (("up",), "--model PATH is needed"),
+            (("node", "--model", "m", "--role", "boss"), "prefill, decode, mixed"),
+            (("node", "--model", "m", "--kv-blocks", "1", "--kv-memory", "1GiB"), "give one"),
+            (("rank", "--model", "m"), "started by its node's leader"),
+            (("router", "--model", "m"), "give the nodes"),
+            (("router", "--model", "m", "--prefill", "a:1"), "--decode"),
+            (("budget", *FACTS), "--positions is needed"),
+            (("budget", "--layers", "32", "--positions", "1"), "--heads is missing"),
+            (("budget", "--model", "m", "--layers", "1"), "give one"),
+            (("bench", "extra"), '"extra"'),
+        ):
+            with self.subTest(arguments=arguments):
+                self.refused(2, run(*arguments), f"headway {arguments[0]}: ", part)
+
+    def test_a_missing_model_is_an_error(self):
+        for arguments in (("verify",), ("bench",), ("budget",), ("node",), ("up",), ("generate", "--prompt", "x")):
+            with self.subTest(verb=arguments[0]):
+                result = run(*arguments, "--model", "/nonexistent/model.gguf")
+                self.assertEqual((result.returncode, result.stdout), (1, ""), result)
+                last = result.stderr.strip().split("\n")[-1]
+                self.assertTrue(last.startswith(f"headway {arguments[0]}: "), result.stderr)
+                self.assertIn("/nonexistent/model.gguf", last)
+
+    def test_nobody_at_the_address_is_an_error(self):
+        self.refused(1, run("generate", "--address", "127.0.0.1:1", "--prompt", "x"), "127.0.0.1:1")
+
+    def budget(self, *arguments):
+        result = run("budget", *arguments, "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return json.loads(result.stdout)
+
+    def test_budget_has_the_known_figures(self):
+        facts = (*FACTS, "--kv-dtype", "f16")
+        self.assertEqual(self.budget(*facts, "--positions", "8192"), {"kv_bytes": 4 * GIB, "kv_bytes_per_rank": [4 * GIB]})
+        self.assertEqual(self.budget(*facts, "--kv-heads", "8", "--positions", "8192")["kv_bytes"], GIB)
+        for kv_heads, sequences in (("32", 5), ("8", 20)):
+            self.assertEqual(self.budget(*facts, "--kv-heads", kv_heads, "--positions", "32768", "--memory",
+                                         "80GiB")["sequences"], sequences)
+
+    def test_budget_follows_dtype_and_ranks(self):
+        facts = ("--layers", "2", "--heads", "9", "--kv-heads", "3", "--head-dim", "64", "--positions", "16")
+        whole = 2 * 2 * 3 * 64 * 16 * 4
+        self.assertEqual(self.budget(*facts, "--kv-dtype", "f32")["kv_bytes"], whole)
+        # 9 query heads on 2 ranks: the boundary cuts through the second KV head's, so both store it.
+        two = self.budget(*facts, "--kv-dtype", "f32", "--tp", "2")
+        self.assertEqual(two, {"kv_bytes": whole, "kv_bytes_per_rank": [whole // 3 * 2, whole // 3 * 2]})
+        table = run("budget", *facts, "--tp", "2")
+        self.assertEqual(table.returncode, 0)
+        for part in ("f16", "bf16", "f32", "16 KiB, 16 KiB"):
+            self.assertIn(part, table.stdout)
+
+    def test_budget_names_what_cannot_be(self):
+        self.refused(1, run("budget", *FACTS, "--kv-heads", "5", "--positions", "1"), "headway budget: ", "5")
+        self.refused(1, run("budget", *FACTS, "--positions", "1", "--tp", "999"), "999")
+
+
+if __name__ == "__main__":
+    from tests import xml_main
+    xml_main.main()

@@ -1,0 +1,129 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
+#include "runtime/cluster/local_cluster.h"
+#include "runtime/main/model_flags.h"
+#include "runtime/main/node_flags.h"
+#include "runtime/main/stop_signal.h"
+#include "runtime/main/topology_flag.h"
+#include "runtime/main/verb.h"
+
+namespace headway {
+namespace {
+
+struct Options {
+  Topology topology;
+  NodeMainOptions node;  // what every node is told
+  std::string listen = "127.0.0.1:0";
+  bool quiet = false;
+  bool stop_on_eof = false;
+  bool json = false;
+};
+
+void PrintAddresses(const LocalCluster& cluster, bool json) {
+  if (json) {
+    nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+    for (const LocalCluster::Node& node : cluster.nodes()) {
+      nodes.push_back({{"name", node.name},
+                       {"role", NodeRoleName(node.role)},
+                       {"tp", node.degree},
+                       {"address", node.address}});
+    }
+    const nlohmann::ordered_json line = {{"router", cluster.router_address()},
+                                         {"nodes", std::move(nodes)}};
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    for (const LocalCluster::Node& node : cluster.nodes()) {
+      std::printf("%-12s %s  (%d %s)\n", node.name.c_str(), node.address.c_str(), node.degree,
+                  node.degree == 1 ? "rank" : "ranks");
+    }
+    std::printf("%-12s %s\nReady. Ctrl-C stops it all.\n", "router",
+                cluster.router_address().c_str());
+  }
+  std::fflush(stdout);
+}
+
+// Reads and drops what is there. False at the end of the stream.
+bool ReadMore(int fd) {
+  char bytes[256];
+  return read(fd, bytes, sizeof(bytes)) > 0;
+}
+
+// Returns when asked to stop; an error when a process of the cluster has ended by itself. A signal
+// after that ends this process, and with it the cluster, at once.
+absl::Status WaitForTheEnd(const LocalCluster& cluster, bool stop_on_eof) {
+  StopSignal signal;
+  while (true) {
+    pollfd fds[] = {{cluster.failure_fd(), POLLIN, 0},
+                    {signal.fd(), POLLIN, 0},
+                    {stop_on_eof ? STDIN_FILENO : -1, POLLIN, 0}};
+    if (poll(fds, 3, /*timeout=*/-1) < 0) continue;  // EINTR alone is possible
+    if (fds[1].revents != 0) {
+      signal.Take();
+      return absl::OkStatus();
+    }
+    if (fds[0].revents != 0) return cluster.failure();
+    if (fds[2].revents != 0 && !ReadMore(STDIN_FILENO)) return absl::OkStatus();
+  }
+}
+
+absl::Status Run(const Options& options) {
+  LocalClusterOptions cluster_options{.topology = options.topology,
+                                      .model = options.node.model.model,
+                                      .node_flags = ModelFlagsOf(options.node.model),
+                                      .listen = options.listen};
+  const std::vector<std::string> kv_flags = KvFlagsOf(options.node);
+  cluster_options.node_flags.insert(cluster_options.node_flags.end(), kv_flags.begin(),
+                                    kv_flags.end());
+  cluster_options.launcher.forward_output = !options.quiet;
+  HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<LocalCluster> cluster,
+                           LocalCluster::Start(cluster_options));
+  PrintAddresses(*cluster, options.json);
+  const absl::Status status = WaitForTheEnd(*cluster, options.stop_on_eof);
+  cluster->Stop();
+  return status;
+}
+
+VerbRunner Declare(Flags& flags) {
+  const auto options = std::make_shared<Options>();
+  AddTopologyFlag(flags, &options->topology);
+  flags.Add("--listen", &options->listen,
+            {.value = "HOST:PORT", .help = "where the router listens; port 0: any free one"});
+  flags.Section("Model and numerics, of every node");
+  AddModelFlags(flags, /*model_required=*/true, &options->node.model);
+  flags.Section("KV cache, of every node");
+  AddKvFlags(flags, &options->node);
+  flags.Section("Output");
+  flags.Switch("--quiet", &options->quiet, "leave out the log lines of the nodes and the router");
+  flags.Switch("--json", &options->json, "the addresses as one JSON object");
+  flags.Switch("--stop-on-eof", &options->stop_on_eof,
+               "also stop when standard input ends, as it does when the script that holds it dies");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+Verb UpVerb() {
+  return {
+      {.verb = "up",
+       .summary = "starts a whole cluster on this machine and stops it on ctrl-C",
+       .description =
+           "Starts the nodes of a topology and a router in front of them, each a process of its "
+           "own, "
+           "prints their addresses once they serve, and waits. Ctrl-C or SIGTERM stops the router, "
+           "then the nodes. When one of them ends by itself, all are stopped, and the exit status "
+           "is 1.",
+       .example =
+           "headway up --topology 1xP:tp2,1xD:tp2 --model model.gguf --listen 127.0.0.1:7000"},
+      &Declare};
+}
+
+}  // namespace headway
