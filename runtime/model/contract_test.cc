@@ -43,7 +43,7 @@ class ContractTest : public testing::TestWithParam<ContractCase> {
       base_ = std::move(checkpoint_);
       checkpoint_ = std::move(overlay);
     }
-    const auto group = New({});
+    const auto group = New({.ops = &kernels::ReferenceOps()});
     tokens_ = RandomTokens(GetParam().tokens, group->config().vocabulary, 1);
     expected_ = Sequence(*group).Feed(tokens_, GetParam().tokens);
   }

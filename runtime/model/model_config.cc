@@ -120,11 +120,15 @@ absl::Status ReadVocabulary(const Checkpoint& checkpoint, const ConfigReader& re
   const std::string name = absl::StrCat(ToAbsl(form.tensors.embedding), ".weight");
   HEADWAY_ASSIGN_OR_RETURN(const TensorRef table, checkpoint.Tensor(name));
   if (table.shape.size() != 2 || table.columns() != config.hidden || table.rows() < 1 ||
-      table.rows() > kMostVocabulary || table.rows() != claimed.value_or(table.rows())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", name, " has shape ", ShapeText(table.shape), "; wanted [",
-                     claimed ? absl::StrCat(*claimed) : absl::StrCat("1 to ", kMostVocabulary),
-                     ", ", config.hidden, "]"));
+      table.rows() > kMostVocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " has shape ",
+                                                   ShapeText(table.shape), "; wanted [1 to ",
+                                                   kMostVocabulary, ", ", config.hidden, "]"));
+  }
+  if (claimed.value_or(table.rows()) != table.rows()) {
+    return absl::InvalidArgumentError(absl::StrCat(ToAbsl(form.keys.vocabulary), " is ", *claimed,
+                                                   ", but tensor ", name, " has shape ",
+                                                   ShapeText(table.shape)));
   }
   config.vocabulary = static_cast<int>(table.rows());
   return absl::OkStatus();

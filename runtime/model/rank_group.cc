@@ -52,8 +52,10 @@ class ThreadedRanks : public RankGroup {
       HEADWAY_RETURN_IF_ERROR(AllocateKv(config_, static_cast<int>(plan_.ranks[r].kv_heads.size()),
                                          options.numerics.kv_dtype, options.num_blocks, rank));
       HEADWAY_ASSIGN_OR_RETURN(
-          rank.forward, Forward::Create(config_, plan_, *rank.weights, options.numerics,
-                                        options.limits, *options.ops, *rank.team, *rank.comm));
+          rank.forward,
+          Forward::Create(config_, plan_, *rank.weights, options.numerics, options.limits,
+                          options.ops_of_rank.empty() ? *options.ops : *options.ops_of_rank[r],
+                          *rank.team, *rank.comm));
     }
     return absl::OkStatus();
   }
@@ -128,7 +130,7 @@ LogitRows TestSequence::Feed(std::span<const int32_t> tokens, int chunk) {
 
 std::vector<int32_t> TestSequence::Greedy(std::span<const int32_t> tokens, int count) {
   std::vector<int32_t> best;
-  LogitRows logits = Feed(tokens, static_cast<int>(tokens.size()));
+  LogitRows logits = Feed(tokens, group_.forward(0).limits().max_logit_rows);
   while (true) {
     best.push_back(ArgMax(logits.back()));
     if (static_cast<int>(best.size()) == count) return best;

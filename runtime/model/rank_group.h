@@ -24,7 +24,8 @@ class RankGroup {
     NumericsOptions numerics = {.kv_dtype = DType::kF32};
     ForwardLimits limits;
     int num_blocks = 64;
-    const kernels::Ops* ops = &kernels::ReferenceOps();
+    const kernels::Ops* ops = &kernels::BestCpuOps();
+    std::vector<const kernels::Ops*> ops_of_rank = {};  // empty: `ops` on every rank
   };
   // `checkpoint` must outlive the result.
   static absl::StatusOr<std::unique_ptr<RankGroup>> Create(const Checkpoint& checkpoint,
