@@ -29,31 +29,28 @@ int64_t ToNanos(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
 }  // namespace
 
-Membership::Membership(const std::vector<std::string>& addresses, const MembershipOptions& options,
+Membership::Membership(const std::vector<NodeAddress>& addresses, const MembershipOptions& options,
                        const Clock& clock)
     : options_(options), clock_(clock) {
   if (!options.numerics_id.empty()) {
     numerics_id_ = options.numerics_id;
     numerics_from_ = "this router";
   }
-  for (const std::string& address : addresses) {
+  for (const NodeAddress& at : addresses) {
     auto node = std::make_unique<Node>();
-    node->address = address;
-    node->client = NodeClient::Connect(address);
+    node->at = at;
+    node->client = NodeClient::Connect(at.address);
     nodes_.push_back(std::move(node));
   }
 }
 
 Membership::~Membership() {
+  Stop();
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  changed_.notify_all();
   for (auto& node : nodes_) {
     if (node->look) node->look->Cancel();
   }
-  lock.unlock();
-  if (thread_.joinable()) thread_.join();
-  lock.lock();
   changed_.wait(lock, [&] { return looks_in_flight_ == 0; });
 }
 
@@ -129,31 +126,43 @@ void Membership::Judge() {
       if (!node->answered) return;
       if (!node->info) continue;
       numerics_id_ = node->info->numerics_id();
-      numerics_from_ = absl::StrCat("node ", node->address);
+      numerics_from_ = absl::StrCat("node ", node->at.address);
       break;
     }
   }
   for (const auto& node : nodes_) {
     if (!node->info) continue;
-    const bool differs = node->info->numerics_id() != numerics_id_;
-    if (differs && !node->refused) {
-      node->error = absl::FailedPreconditionError(absl::StrCat(
-          "refused: its numerics id is ", node->info->numerics_id(), ", that of ", numerics_from_,
-          " is ", numerics_id_, "; both must serve the same checkpoint with the same options"));
-      LogError(absl::StrCat("node ", node->address, " ", std::string(node->error.message())));
+    const std::string why = WhyRefused(*node);
+    if (!why.empty() && !node->refused) {
+      node->error = absl::FailedPreconditionError(absl::StrCat("refused: ", why));
+      LogError(absl::StrCat("node ", node->at.address, " ", std::string(node->error.message())));
     }
-    if (!differs && !node->accepted) {
-      LogInfo(absl::StrCat("node ", node->address, " serves: ", NodeRoleName(RoleOf(*node->info)),
-                           ", degree ", node->info->degree(), ", ", node->info->kv_blocks(),
-                           " KV blocks"));
+    if (why.empty() && !node->accepted) {
+      LogInfo(absl::StrCat("node ", node->at.address,
+                           " serves: ", NodeRoleName(RoleOf(*node->info)), ", degree ",
+                           node->info->degree(), ", ", node->info->kv_blocks(), " KV blocks"));
     }
-    node->refused = differs;
-    node->accepted = !differs;
+    node->refused = !why.empty();
+    node->accepted = why.empty();
   }
 }
 
+std::string Membership::WhyRefused(const Node& node) const {
+  if (node.info->numerics_id() != numerics_id_) {
+    return absl::StrCat("its numerics id is ", node.info->numerics_id(), ", that of ",
+                        numerics_from_, " is ", numerics_id_,
+                        "; both must serve the same checkpoint with the same options");
+  }
+  const NodeRole role = RoleOf(*node.info);
+  if (node.at.role && *node.at.role != role) {
+    return absl::StrCat("it is a ", NodeRoleName(role), " node, and is listed as a ",
+                        NodeRoleName(*node.at.role), " node");
+  }
+  return "";
+}
+
 void Membership::Drop(Node& node, const absl::Status& why) {
-  LogWarning(absl::StrCat("node ", node.address,
+  LogWarning(absl::StrCat("node ", node.at.address,
                           " gets no requests until it answers again: ", why.ToString()));
   node.info.reset();
   node.accepted = false;
@@ -182,10 +191,10 @@ absl::Status Membership::WaitReady(double seconds,
       for (const auto& node : nodes_) {
         if (node->info && node->refused) {
           return absl::FailedPreconditionError(
-              absl::StrCat("node ", node->address, " ", std::string(node->error.message())));
+              absl::StrCat("node ", node->at.address, " ", std::string(node->error.message())));
         }
         if (!Usable(*node)) {
-          missing.push_back(absl::StrCat(node->address, " (", node->error.ToString(), ")"));
+          missing.push_back(absl::StrCat(node->at.address, " (", node->error.ToString(), ")"));
         }
       }
     }
@@ -202,7 +211,7 @@ void Membership::Start(std::function<void(bool serving)> on_change) {
   thread_ = std::thread([this, on_change = std::move(on_change)] {
     std::optional<bool> told;
     std::unique_lock lock(mutex_);
-    while (!stopping_) {
+    while (!thread_stopping_) {
       lock.unlock();
       StartRound();
       lock.lock();
@@ -217,9 +226,18 @@ void Membership::Start(std::function<void(bool serving)> on_change) {
           on_change(serving);
           lock.lock();
         }
-      } while (!stopping_ && changed_.wait_until(lock, next_round) != std::cv_status::timeout);
+      } while (!thread_stopping_ && changed_.wait_until(lock, next_round) != std::cv_status::timeout);
     }
   });
+}
+
+void Membership::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    thread_stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::vector<MemberSnapshot> Membership::Snapshot() const {
@@ -229,7 +247,7 @@ std::vector<MemberSnapshot> Membership::Snapshot() const {
   for (const auto& node : nodes_) {
     MemberSnapshot& member = members.emplace_back();
     member.index = static_cast<int>(members.size()) - 1;
-    member.address = node->address;
+    member.address = node->at.address;
     member.usable = Usable(*node);
     if (!node->info) continue;
     member.role = RoleOf(*node->info);

@@ -30,6 +30,12 @@ struct MembershipOptions {
   std::string numerics_id;
 };
 
+// Where a node is, and what it is said to be.
+struct NodeAddress {
+  std::string address;           // HOST:PORT
+  std::optional<NodeRole> role;  // unset: whatever it says itself
+};
+
 // One node as it was when last looked at.
 struct MemberSnapshot {
   int index = 0;  // in the list of addresses
@@ -41,29 +47,32 @@ struct MemberSnapshot {
   int noted_blocks = 0;  // handed out by NoteReserved since `load` was taken
 };
 
-// The nodes that a router sends requests to: a fixed list of addresses, each looked at again and
-// again. A node is usable when it has said what it is, its numerics id is the cluster's, and it has
-// not been UNAVAILABLE of late. A node whose numerics id differs is refused, with one log line that
-// names both. Thread-safe.
+// The nodes that a router sends requests to: a fixed list, each looked at again and again. A node
+// is usable when it has said what it is, its numerics id is the cluster's, and it has not been
+// UNAVAILABLE of late. A node whose numerics id or role is not what it should be is refused, with
+// one log line that names both. Thread-safe.
 class Membership {
  public:
   // `clock` outlives this object. Looks at nobody yet.
-  Membership(const std::vector<std::string>& addresses, const MembershipOptions& options,
+  Membership(const std::vector<NodeAddress>& addresses, const MembershipOptions& options,
              const Clock& clock);
-  // Ends looks in flight and the thread of Start.
+  // Ends looks in flight; as Stop too.
   ~Membership();
 
   // Looks at every node once, all at the same time, and waits for their answers.
   void Poll();
 
   // Polls until every node is usable or `seconds` have passed; `wait` passes the time between two
-  // rounds. FailedPrecondition naming a refused node and both ids, at once; DeadlineExceeded
+  // rounds. FailedPrecondition naming a refused node and why, at once; DeadlineExceeded
   // naming each node that did not answer, and why.
   absl::Status WaitReady(double seconds, const std::function<void(double seconds)>& wait);
 
   // Polls from a thread of its own from now on. `on_change` hears, on that thread, whether
   // requests can be served, first at once and then whenever that changes.
   void Start(std::function<void(bool serving)> on_change);
+
+  // Ends that thread: `on_change` is not called any more. May be called again, also without Start.
+  void Stop();
 
   std::vector<MemberSnapshot> Snapshot() const;
   // Whether there is a mixed node, or both a prefill and a decode node.
@@ -80,7 +89,7 @@ class Membership {
 
  private:
   struct Node {
-    std::string address;
+    NodeAddress at;
     std::unique_ptr<NodeClient> client;
     bool answered = false;             // the first look has ended, well or not
     std::optional<v1::NodeInfo> info;  // unset: to be asked
@@ -88,7 +97,7 @@ class Membership {
     int noted_blocks = 0;
     int64_t left_out_until_nanos = 0;
     bool accepted = false;  // has said what it is and may serve
-    bool refused = false;   // its numerics id differed when it last said
+    bool refused = false;   // what it last said differs from what it should be
     absl::Status error = absl::UnavailableError("not asked yet");  // of the last look
     std::shared_ptr<CallScope> look;                               // in flight
   };
@@ -98,6 +107,7 @@ class Membership {
   void OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load);
   // These need the lock.
   void EndLook(Node& node);
+  std::string WhyRefused(const Node& node) const;
   void Judge();
   void Drop(Node& node, const absl::Status& why);
   bool Usable(const Node& node) const;
@@ -111,7 +121,8 @@ class Membership {
   std::string numerics_id_;                   // guarded by mutex_; empty: not known yet
   std::string numerics_from_;                 // whose it is; guarded by mutex_
   int looks_in_flight_ = 0;                   // guarded by mutex_
-  bool stopping_ = false;                     // guarded by mutex_
+  bool stopping_ = false;                     // no more looks; guarded by mutex_
+  bool thread_stopping_ = false;              // guarded by mutex_
   std::thread thread_;
 };
 

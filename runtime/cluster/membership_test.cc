@@ -31,7 +31,7 @@ std::vector<bool> Usable(const Membership& nodes) {
 TEST(MembershipTest, KnowsNobodyBeforeItHasAsked) {
   FakeClock clock;
   FakeNode node(v1::NODE_ROLE_MIXED);
-  const Membership nodes({node.address()}, {}, clock);
+  const Membership nodes({{node.address()}}, {}, clock);
   EXPECT_THAT(Usable(nodes), ElementsAre(false));
   EXPECT_FALSE(nodes.Serving());
 }
@@ -43,7 +43,7 @@ TEST(MembershipTest, TakesInWhatNodesSay) {
   load.set_free_blocks(17);
   load.set_running(3);
   decode.SetLoad(load);
-  Membership nodes({prefill.address(), decode.address()}, {}, clock);
+  Membership nodes({{prefill.address()}, {decode.address()}}, {}, clock);
   nodes.Poll();
   EXPECT_TRUE(nodes.Serving());
   EXPECT_EQ(nodes.numerics_id(), "n-1");
@@ -77,10 +77,10 @@ TEST(MembershipTest, ServesOnlyWithAWholePathForARequest) {
   for (const auto& c : kCases) {
     FakeClock clock;
     std::vector<std::unique_ptr<FakeNode>> fakes;
-    std::vector<std::string> addresses;
+    std::vector<NodeAddress> addresses;
     for (v1::NodeRole role : c.roles) {
       fakes.push_back(std::make_unique<FakeNode>(role));
-      addresses.push_back(fakes.back()->address());
+      addresses.push_back({fakes.back()->address()});
     }
     Membership nodes(addresses, {}, clock);
     nodes.Poll();
@@ -92,7 +92,7 @@ TEST(MembershipTest, RefusesANodeWithOtherNumericsByPlaceInTheList) {
   FakeClock clock;
   FakeNode first(Info(v1::NODE_ROLE_MIXED, "n-1")), second(Info(v1::NODE_ROLE_MIXED, "n-2")),
       third(Info(v1::NODE_ROLE_MIXED, "n-1"));
-  Membership nodes({first.address(), second.address(), third.address()}, {}, clock);
+  Membership nodes({{first.address()}, {second.address()}, {third.address()}}, {}, clock);
   testing::internal::CaptureStderr();
   nodes.Poll();
   nodes.Poll();
@@ -109,15 +109,28 @@ TEST(MembershipTest, RefusesANodeWithOtherNumericsByPlaceInTheList) {
 TEST(MembershipTest, RefusesByItsOwnNumericsWhenGiven) {
   FakeClock clock;
   FakeNode first(Info(v1::NODE_ROLE_MIXED, "n-1")), second(Info(v1::NODE_ROLE_MIXED, "n-2"));
-  Membership nodes({first.address(), second.address()}, {.numerics_id = "n-2"}, clock);
+  Membership nodes({{first.address()}, {second.address()}}, {.numerics_id = "n-2"}, clock);
   nodes.Poll();
+  EXPECT_THAT(Usable(nodes), ElementsAre(false, true));
+}
+
+TEST(MembershipTest, RefusesANodeOfAnotherRoleThanIsSaid) {
+  FakeClock clock;
+  FakeNode decode(v1::NODE_ROLE_DECODE), prefill(v1::NODE_ROLE_PREFILL);
+  Membership nodes(
+      {{decode.address(), NodeRole::kPrefill}, {prefill.address(), NodeRole::kPrefill}}, {}, clock);
+  const absl::Status status = nodes.WaitReady(10, [](double) { FAIL(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(decode.address()), HasSubstr("it is a decode node"),
+                    HasSubstr("listed as a prefill node")));
   EXPECT_THAT(Usable(nodes), ElementsAre(false, true));
 }
 
 TEST(MembershipTest, LeavesANodeOutForAWhileAfterUnavailable) {
   FakeClock clock;
   FakeNode node(v1::NODE_ROLE_MIXED);
-  Membership nodes({node.address()}, {.leave_out_seconds = 2}, clock);
+  Membership nodes({{node.address()}}, {.leave_out_seconds = 2}, clock);
   nodes.Poll();
   ASSERT_TRUE(nodes.Serving());
   nodes.ReportFailure(0, absl::ResourceExhaustedError("full"));
@@ -137,7 +150,7 @@ TEST(MembershipTest, AsksANodeAnewWhenItComesBack) {
   FakeClock clock;
   auto node = std::make_unique<FakeNode>(Info(v1::NODE_ROLE_MIXED, "n-1"));
   const int port = node->port();
-  Membership nodes({node->address()}, {.leave_out_seconds = 0}, clock);
+  Membership nodes({{node->address()}}, {.leave_out_seconds = 0}, clock);
   nodes.Poll();
   ASSERT_TRUE(nodes.Serving());
   node.reset();
@@ -159,7 +172,7 @@ TEST(MembershipTest, WaitReadyRetriesUntilAllAnswer) {
   auto second = std::make_unique<FakeNode>(v1::NODE_ROLE_MIXED);
   const int port = second->port();
   second.reset();
-  Membership nodes({first.address(), "127.0.0.1:" + std::to_string(port)}, {}, clock);
+  Membership nodes({{first.address()}, {"127.0.0.1:" + std::to_string(port)}}, {}, clock);
   int rounds = 0;
   const absl::Status status = nodes.WaitReady(1e9, [&](double) {
     if (++rounds == 2) {
@@ -175,7 +188,7 @@ TEST(MembershipTest, WaitReadyGivesUpAtItsDeadlineAndNamesTheMissing) {
   FakeClock clock;
   FakeNode first(v1::NODE_ROLE_MIXED), second(v1::NODE_ROLE_MIXED);
   second.Stop();
-  Membership nodes({first.address(), second.address()}, {.poll_seconds = 0.5}, clock);
+  Membership nodes({{first.address()}, {second.address()}}, {.poll_seconds = 0.5}, clock);
   int rounds = 0;
   const absl::Status status = nodes.WaitReady(10, [&](double seconds) {
     ++rounds;
@@ -191,7 +204,7 @@ TEST(MembershipTest, WaitReadyGivesUpAtItsDeadlineAndNamesTheMissing) {
 TEST(MembershipTest, WaitReadyFailsAtOnceForARefusedNode) {
   FakeClock clock;
   FakeNode first(Info(v1::NODE_ROLE_MIXED, "n-1")), second(Info(v1::NODE_ROLE_MIXED, "n-2"));
-  Membership nodes({first.address(), second.address()}, {}, clock);
+  Membership nodes({{first.address()}, {second.address()}}, {}, clock);
   const absl::Status status = nodes.WaitReady(10, [](double) { FAIL() << "nothing to wait for"; });
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
@@ -201,7 +214,7 @@ TEST(MembershipTest, WaitReadyFailsAtOnceForARefusedNode) {
 TEST(MembershipTest, CountsWhatWasHandedOutUntilTheNodeDoes) {
   FakeClock clock;
   FakeNode node(v1::NODE_ROLE_MIXED);
-  Membership nodes({node.address()}, {}, clock);
+  Membership nodes({{node.address()}}, {}, clock);
   nodes.Poll();
   nodes.NoteReserved(0, 5);
   nodes.NoteReserved(0, 6);
@@ -213,7 +226,7 @@ TEST(MembershipTest, CountsWhatWasHandedOutUntilTheNodeDoes) {
 TEST(MembershipTest, ANodeThatCannotTellItsLoadIsLeftOut) {
   FakeClock clock;
   FakeNode node(v1::NODE_ROLE_MIXED);
-  Membership nodes({node.address()}, {}, clock);
+  Membership nodes({{node.address()}}, {}, clock);
   nodes.Poll();
   node.SetScript({.load = absl::InternalError("ranks are gone")});
   nodes.Poll();
@@ -225,7 +238,7 @@ TEST(MembershipTest, TellsWhenServingChanges) {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<bool> told;
-  Membership nodes({node.address()}, {.poll_seconds = 0.01, .leave_out_seconds = 0.01},
+  Membership nodes({{node.address()}}, {.poll_seconds = 0.01, .leave_out_seconds = 0.01},
                    Clock::Real());
   nodes.Start([&](bool serving) {
     std::lock_guard lock(mutex);

@@ -92,7 +92,6 @@ absl::Status ClusterView::Describe(ServedModel& model) const {
                                   [](const MemberSnapshot& member) { return member.usable; });
   model.name = first->info.model_name();
   model.numerics_id = first->info.numerics_id();
-  model.version = first->info.version();
   model.vocabulary = limits.vocabulary;
   model.max_positions = static_cast<int>(limits.max_positions);
   model.kv_bytes_per_token = first->info.kv_bytes_per_token();

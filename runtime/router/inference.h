@@ -84,7 +84,6 @@ struct ScoreOutcome {
 struct ServedModel {
   std::string name;
   std::string numerics_id;
-  std::string version;
   int vocabulary = 0;
   int max_positions = 0;
   int64_t kv_bytes_per_token = 0;

@@ -321,7 +321,7 @@ absl::StatusOr<ServedModel> Router::GetModel() const {
   HEADWAY_RETURN_IF_ERROR(ClusterView(nodes_.Snapshot()).Describe(model));
   model.has_tokenizer = encoder_.tokenizer() != nullptr;
   model.has_chat_template = encoder_.has_chat_template();
-  if (model.has_tokenizer) model.end_token_ids = encoder_.tokenizer()->end_ids();
+  model.end_token_ids = options_.end_token_ids;
   return model;
 }
 

@@ -24,6 +24,8 @@ struct RouterOptions {
   // Chooses the seed of a request that has none. Unset: a random one below 2^53, which every JSON
   // reader holds exactly.
   std::function<uint64_t()> new_seed;
+  // What GetModel tells of the tokens that end an answer; nodes have their own from the checkpoint.
+  std::vector<int32_t> end_token_ids;
 };
 
 // Takes requests, text or tokens, and has nodes answer them. Keeps nothing between requests.

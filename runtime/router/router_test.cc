@@ -54,8 +54,8 @@ class RouterTest : public testing::Test {
   // After the nodes have been added.
   Router& router() {
     if (router_) return *router_;
-    std::vector<std::string> addresses;
-    for (const auto& fake : fakes_) addresses.push_back(fake->address());
+    std::vector<NodeAddress> addresses;
+    for (const auto& fake : fakes_) addresses.push_back({fake->address()});
     nodes_ = std::make_unique<Membership>(addresses, MembershipOptions(), Clock::Real());
     nodes_->Poll();
     router_ = std::make_unique<Router>(*nodes_, *encoder_, options_, Clock::Real());
@@ -630,13 +630,14 @@ TEST_F(RouterTest, NothingInvalidIsScored) {
 }
 
 TEST_F(RouterTest, DescribesTheModel) {
-  EXPECT_EQ(Router(*std::make_unique<Membership>(std::vector<std::string>{}, MembershipOptions(),
+  EXPECT_EQ(Router(*std::make_unique<Membership>(std::vector<NodeAddress>{}, MembershipOptions(),
                                                  Clock::Real()),
                    *encoder_, {}, Clock::Real())
                 .GetModel()
                 .status()
                 .code(),
             absl::StatusCode::kUnavailable);
+  options_.end_token_ids = {kTestEnd};
   AddNode(v1::NODE_ROLE_MIXED);
   v1::NodeInfo smaller;
   smaller.set_role(v1::NODE_ROLE_MIXED);

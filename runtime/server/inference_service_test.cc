@@ -39,12 +39,13 @@ class InferenceServiceTest : public testing::Test {
   // After the nodes have been added.
   Client& client() {
     if (client_) return *client_;
-    std::vector<std::string> addresses;
-    for (const auto& fake : fakes_) addresses.push_back(fake->address());
+    std::vector<NodeAddress> addresses;
+    for (const auto& fake : fakes_) addresses.push_back({fake->address()});
     nodes_ = std::make_unique<Membership>(addresses, MembershipOptions{.poll_seconds = 0.02},
                                           Clock::Real());
     nodes_->Poll();
-    router_ = std::make_unique<Router>(*nodes_, *encoder_, RouterOptions(), Clock::Real());
+    router_ = std::make_unique<Router>(*nodes_, *encoder_,
+ RouterOptions{.end_token_ids = {kTestEnd}}, Clock::Real());
     service_ = NewInferenceService(*router_, options_);
     server_ = *Server::Start(
         "127.0.0.1:0", {{.service = service_.get(), .name = v1::Inference::service_full_name()}});

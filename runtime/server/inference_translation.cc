@@ -146,7 +146,6 @@ void ToProto(ScoreOutcome& outcome, v1::ScoreResponse& out) {
 void ToProto(const ServedModel& model, v1::Model& out) {
   out.set_name(model.name);
   out.set_numerics_id(model.numerics_id);
-  out.set_version(model.version);
   out.set_vocabulary(model.vocabulary);
   out.set_max_positions(model.max_positions);
   out.set_kv_bytes_per_token(model.kv_bytes_per_token);
