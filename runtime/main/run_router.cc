@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "runtime/router/router.h"
 #include "runtime/server/inference_service.h"
 #include "runtime/server/server.h"
+#include "runtime/text/chat/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
 namespace headway {
@@ -30,29 +32,42 @@ constexpr double kNodesSeconds = 60;
 // Running streams may end by themselves for this long after SIGTERM.
 constexpr double kDrainSeconds = 30;
 
-struct NamedNode {
-  NodeRole role;
-  std::string address;
-};
-
-std::vector<NamedNode> AllNodes(const RouterMainOptions& options) {
-  std::vector<NamedNode> nodes;
-  for (const std::string& address : options.prefill) nodes.push_back({NodeRole::kPrefill, address});
-  for (const std::string& address : options.decode) nodes.push_back({NodeRole::kDecode, address});
-  for (const std::string& address : options.mixed) nodes.push_back({NodeRole::kMixed, address});
+std::vector<NodeAddress> AllNodes(const RouterMainOptions& options) {
+  std::vector<NodeAddress> nodes;
+  for (const std::string& address : options.prefill) nodes.push_back({address, NodeRole::kPrefill});
+  for (const std::string& address : options.decode) nodes.push_back({address, NodeRole::kDecode});
+  for (const std::string& address : options.mixed) nodes.push_back({address, NodeRole::kMixed});
   return nodes;
 }
 
-// Null, with a log line that says why, for a checkpoint whose text cannot be read: it serves token
-// ids.
-absl::StatusOr<std::unique_ptr<text::Tokenizer>> ReadTokenizer(const Checkpoint& checkpoint) {
+// What turns prompts into tokens. A checkpoint whose text cannot be read serves token ids, and a
+// log line says why; one without a chat template serves plain text.
+absl::StatusOr<std::unique_ptr<PromptEncoder>> ReadText(const Checkpoint& checkpoint) {
   const absl::StatusOr<text::TokenizerSpec> spec = ReadTokenizerSpec(checkpoint);
   if (absl::IsNotFound(spec.status()) || absl::IsUnimplemented(spec.status())) {
     LogWarning(absl::StrCat("serving token ids only: ", spec.status().message()));
-    return nullptr;
+    return std::make_unique<PromptEncoder>(nullptr, nullptr);
   }
   HEADWAY_RETURN_IF_ERROR(spec.status());
-  return text::Tokenizer::Create(*spec);
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<text::Tokenizer> tokenizer,
+                           text::Tokenizer::Create(*spec));
+  const absl::StatusOr<std::string> source = ReadChatTemplate(checkpoint);
+  if (absl::IsNotFound(source.status())) {
+    return std::make_unique<PromptEncoder>(std::move(tokenizer), nullptr);
+  }
+  HEADWAY_RETURN_IF_ERROR(source.status());
+  auto spelled = [&](const std::optional<int32_t>& id) -> std::optional<std::string> {
+    if (!id) return std::nullopt;
+    return spec->tokens[static_cast<size_t>(*id)];
+  };
+  absl::StatusOr<std::unique_ptr<text::ChatTemplate>> chat_template = text::ChatTemplate::Parse(
+      *source, {.bos = spelled(spec->bos_id), .eos = spelled(spec->eos_id)});
+  if (!chat_template.ok()) {
+    LogWarning(absl::StrCat("serving no chat: the checkpoint's template cannot be used: ",
+                            chat_template.status().message()));
+    return std::make_unique<PromptEncoder>(std::move(tokenizer), nullptr);
+  }
+  return std::make_unique<PromptEncoder>(std::move(tokenizer), *std::move(chat_template));
 }
 
 // Waits until every node has answered; OK at once when asked to stop, which `signal` still tells.
@@ -69,40 +84,22 @@ absl::Status WaitForNodes(Membership& members, const StopSignal& signal) {
   }
 }
 
-// Nodes say themselves what they do; a flag that says otherwise is a mistake.
-absl::Status CheckRoles(const std::vector<NamedNode>& nodes, const Membership& members) {
-  for (const MemberSnapshot& member : members.Snapshot()) {
-    const NamedNode& named = nodes[static_cast<size_t>(member.index)];
-    if (member.usable && member.role != named.role) {
-      return absl::InvalidArgumentError(absl::StrCat("--", NodeRoleName(named.role), " ",
-                                                     named.address, ": that is a ",
-                                                     NodeRoleName(member.role), " node"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status RunRouter(const RouterMainOptions& options) {
   const StopSignal signal;
   SetLogName("router");
-  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<PromptEncoder> encoder;
   {
     HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                              Checkpoint::Open(options.model));
-    HEADWAY_ASSIGN_OR_RETURN(tokenizer, ReadTokenizer(*checkpoint));
+    HEADWAY_ASSIGN_OR_RETURN(encoder, ReadText(*checkpoint));
   }
-  const PromptEncoder encoder(std::move(tokenizer));
-
-  const std::vector<NamedNode> nodes = AllNodes(options);
-  std::vector<std::string> addresses;
-  for (const NamedNode& node : nodes) addresses.push_back(node.address);
-  auto members = std::make_unique<Membership>(addresses, MembershipOptions(), Clock::Real());
+  const std::vector<NodeAddress> nodes = AllNodes(options);
+  auto members = std::make_unique<Membership>(nodes, MembershipOptions(), Clock::Real());
   HEADWAY_RETURN_IF_ERROR(WaitForNodes(*members, signal));
-  HEADWAY_RETURN_IF_ERROR(CheckRoles(nodes, *members));
 
-  Router router(*members, encoder, RouterOptions(), Clock::Real());
+  Router router(*members, *encoder, RouterOptions(), Clock::Real());
   const std::unique_ptr<grpc::Service> service =
       NewInferenceService(router, InferenceServiceOptions());
   HEADWAY_ASSIGN_OR_RETURN(

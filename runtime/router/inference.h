@@ -11,20 +11,16 @@
 #include "proto/headway/v1/node.pb.h"
 #include "runtime/request/request.h"
 #include "runtime/request/sampling_params.h"
+#include "runtime/text/chat/chat_template.h"
 
 namespace headway {
 
 // What a router is asked and answers, in its own words; proto/headway/v1/inference.proto says what
 // the fields mean. Tokens and traces stay as nodes send them.
 
-struct ChatTurn {
-  std::string role;
-  std::string content;
-};
-
-using Prompt = std::variant<std::string,             // plain text
-                            std::vector<int32_t>,    // token ids
-                            std::vector<ChatTurn>>;  // messages for the chat template
+using Prompt = std::variant<std::string,                      // plain text
+                            std::vector<int32_t>,             // token ids
+                            std::vector<text::ChatMessage>>;  // messages for the chat template
 
 struct GenerateInput {
   Prompt prompt;

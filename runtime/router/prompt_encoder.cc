@@ -6,8 +6,12 @@
 
 namespace headway {
 
-PromptEncoder::PromptEncoder(std::unique_ptr<text::Tokenizer> tokenizer)
-    : tokenizer_(std::move(tokenizer)) {}
+PromptEncoder::PromptEncoder(std::unique_ptr<text::Tokenizer> tokenizer,
+                             std::unique_ptr<text::ChatTemplate> chat_template,
+                             std::function<std::time_t()> wall_clock)
+    : tokenizer_(std::move(tokenizer)),
+      chat_template_(std::move(chat_template)),
+      wall_clock_(wall_clock ? std::move(wall_clock) : [] { return std::time(nullptr); }) {}
 
 absl::StatusOr<std::vector<int32_t>> PromptEncoder::Encode(const Prompt& prompt) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
@@ -16,7 +20,7 @@ absl::StatusOr<std::vector<int32_t>> PromptEncoder::Encode(const Prompt& prompt)
         "prompt: the checkpoint has no tokenizer; give token ids in place of text or messages");
   }
   if (const auto* text = std::get_if<std::string>(&prompt)) return EncodeText(*text);
-  return EncodeChat(std::get<std::vector<ChatTurn>>(prompt));
+  return EncodeChat(std::get<std::vector<text::ChatMessage>>(prompt));
 }
 
 absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeText(const std::string& text) const {
@@ -29,8 +33,26 @@ absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeText(const std::string
 }
 
 absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeChat(
-    const std::vector<ChatTurn>& turns) const {
-  return absl::FailedPreconditionError("prompt: the checkpoint has no chat template");
+    const std::vector<text::ChatMessage>& messages) const {
+  if (chat_template_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "prompt: the checkpoint has no chat template; give text or token ids in place of messages");
+  }
+  if (messages.empty())
+    return absl::InvalidArgumentError("chat has 0 messages, must have 1 or more");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].role.empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("chat message ", i, " has an empty role; e.g. system, user, assistant"));
+  }
+  const std::time_t seconds = wall_clock_();
+  std::tm now = {};
+  localtime_r(&seconds, &now);
+  absl::StatusOr<std::vector<text::TextPiece>> pieces = chat_template_->Render(messages, now);
+  if (!pieces.ok()) return Annotate(pieces.status(), "chat template");
+  absl::StatusOr<std::vector<int32_t>> ids = tokenizer_->EncodePieces(*pieces);
+  if (!ids.ok()) return Annotate(ids.status(), "chat");
+  return ids;
 }
 
 }  // namespace headway

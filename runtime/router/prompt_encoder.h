@@ -2,12 +2,15 @@
 #define HEADWAY_RUNTIME_ROUTER_PROMPT_ENCODER_H_
 
 #include <cstdint>
+#include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/router/inference.h"
+#include "runtime/text/chat/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
 namespace headway {
@@ -16,8 +19,11 @@ namespace headway {
 // as in checkpoints without text; then what needs it is FailedPrecondition. Immutable, thread-safe.
 class PromptEncoder {
  public:
-  // May be null.
-  explicit PromptEncoder(std::unique_ptr<text::Tokenizer> tokenizer);
+  // Both may be null. `wall_clock`: the time that a template may write into a prompt; unset: the
+  // machine's.
+  PromptEncoder(std::unique_ptr<text::Tokenizer> tokenizer,
+                std::unique_ptr<text::ChatTemplate> chat_template,
+                std::function<std::time_t()> wall_clock = nullptr);
 
   // Ids are handed through; whether they are in the vocabulary is not checked here. InvalidArgument
   // for text that is not UTF-8, no or nameless messages, and what the template refuses.
@@ -25,13 +31,16 @@ class PromptEncoder {
 
   // Null where the checkpoint has none.
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }
-  bool has_chat_template() const { return false; }
+  bool has_chat_template() const { return chat_template_ != nullptr; }
 
  private:
   absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text) const;
-  absl::StatusOr<std::vector<int32_t>> EncodeChat(const std::vector<ChatTurn>& turns) const;
+  absl::StatusOr<std::vector<int32_t>> EncodeChat(
+      const std::vector<text::ChatMessage>& messages) const;
 
   const std::unique_ptr<text::Tokenizer> tokenizer_;
+  const std::unique_ptr<text::ChatTemplate> chat_template_;
+  const std::function<std::time_t()> wall_clock_;
 };
 
 }  // namespace headway

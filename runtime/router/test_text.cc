@@ -25,7 +25,12 @@ std::unique_ptr<text::Tokenizer> TestTokenizer() {
 }
 
 std::unique_ptr<PromptEncoder> TestEncoder() {
-  return std::make_unique<PromptEncoder>(TestTokenizer());
+  constexpr char kTemplate[] =
+      "{% for m in messages %}{{ '<|turn|>' + m.role + ':' + m.content + '<|end|>' }}{% endfor %}"
+      "<|turn|>assistant:";
+  auto chat_template = text::ChatTemplate::Parse(kTemplate, {});
+  HEADWAY_CHECK(chat_template.ok());
+  return std::make_unique<PromptEncoder>(TestTokenizer(), *std::move(chat_template));
 }
 
 std::vector<int32_t> TestIds(std::string_view text) {

@@ -45,7 +45,7 @@ class InferenceServiceTest : public testing::Test {
                                           Clock::Real());
     nodes_->Poll();
     router_ = std::make_unique<Router>(*nodes_, *encoder_,
- RouterOptions{.end_token_ids = {kTestEnd}}, Clock::Real());
+                                       RouterOptions{.end_token_ids = {kTestEnd}}, Clock::Real());
     service_ = NewInferenceService(*router_, options_);
     server_ = *Server::Start(
         "127.0.0.1:0", {{.service = service_.get(), .name = v1::Inference::service_full_name()}});

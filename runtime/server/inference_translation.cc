@@ -43,11 +43,11 @@ absl::StatusOr<Prompt> FromProto(const v1::Prompt& prompt) {
       return Prompt(std::vector<int32_t>(ids.begin(), ids.end()));
     }
     case v1::Prompt::kChat: {
-      std::vector<ChatTurn> turns;
+      std::vector<text::ChatMessage> messages;
       for (const v1::ChatMessage& message : prompt.chat().messages()) {
-        turns.push_back({.role = message.role(), .content = message.content()});
+        messages.push_back({.role = message.role(), .content = message.content()});
       }
-      return Prompt(std::move(turns));
+      return Prompt(std::move(messages));
     }
     case v1::Prompt::KIND_NOT_SET:
       break;
