@@ -226,7 +226,8 @@ void Membership::Start(std::function<void(bool serving)> on_change) {
           on_change(serving);
           lock.lock();
         }
-      } while (!thread_stopping_ && changed_.wait_until(lock, next_round) != std::cv_status::timeout);
+      } while (!thread_stopping_ &&
+               changed_.wait_until(lock, next_round) != std::cv_status::timeout);
     }
   });
 }

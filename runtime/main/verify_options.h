@@ -11,9 +11,10 @@ namespace headway {
 // `headway verify`: the contract, checked on this machine and checkpoint.
 struct VerifyMainOptions {
   ModelOptions model;
-  int prompt_tokens = 100;  // several chunks of 64 and blocks of 16, the last of each cut short
-  int max_tokens = 24;      // output tokens a row
-  int max_degree = 3;       // rows at degrees 1 up to this
+  int prompt_tokens =
+      270;  // past one attention split of 256; chunks of 64 and blocks of 16 end cut short
+  int max_tokens = 12;  // output tokens a row
+  int max_degree = 3;   // rows at degrees 1 up to this
   uint64_t seed = 7;
   bool json = false;  // one object a row
 };
