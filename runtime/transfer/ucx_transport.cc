@@ -1,7 +1,6 @@
 #include "runtime/transfer/ucx_transport.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -166,13 +165,12 @@ absl::Status UcxEndpoints::Configure() {
   ucp_config_t* config;
   HEADWAY_RETURN_IF_ERROR(
       UcxStatus(ucx_, ucx_.ucp_config_read(nullptr, nullptr, &config), "UCX configuration"));
-  const std::pair<const char*, const std::string&> settings[] = {
-      {"TLS", options_.transports}, {"NET_DEVICES", options_.net_devices}};
-  absl::Status status;
-  for (const auto& [key, value] : settings) {
-    if (!status.ok()) break;
-    status = Annotate(UcxStatus(ucx_, ucx_.ucp_config_modify(config, key, value.c_str()), key),
-                      absl::StrCat("UCX option \"", value, "\""));
+  absl::Status status = UcxStatus(
+      ucx_, ucx_.ucp_config_modify(config, "TLS", options_.transports.c_str()), "UCX transports");
+  if (status.ok()) {
+    status =
+        UcxStatus(ucx_, ucx_.ucp_config_modify(config, "NET_DEVICES", options_.net_devices.c_str()),
+                  "UCX network devices");
   }
   if (status.ok()) {
     ucp_params_t params{};
@@ -192,12 +190,8 @@ absl::Status UcxEndpoints::Start() {
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   // Created and destroyed here, used by the thread between.
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  absl::Status status =
-      UcxStatus(ucx_, ucx_.ucp_worker_create(context_, &worker_params, &worker_), "UCX worker");
-  if (!status.ok()) {
-    return Annotate(status, absl::StrCat("transports \"", options_.transports,
-                                         "\" on network devices \"", options_.net_devices, "\""));
-  }
+  HEADWAY_RETURN_IF_ERROR(
+      UcxStatus(ucx_, ucx_.ucp_worker_create(context_, &worker_params, &worker_), "UCX worker"));
   HEADWAY_RETURN_IF_ERROR(
       UcxStatus(ucx_, ucx_.ucp_worker_get_efd(worker_, &event_fd_), "UCX event descriptor"));
 
@@ -536,10 +530,7 @@ void UcxEndpoints::Wait() {
   } else {
     // Something has happened since the last look, or UCX waits for room in shared memory.
     const int looks = ++fruitless_looks_;
-    if (looks < kLooksBeforePause) {
-      sched_yield();
-      return;
-    }
+    if (looks < kLooksBeforePause) return;
     const int doublings = std::min(looks - kLooksBeforePause, 10);
     pause.tv_nsec = std::min(kShortestPauseNanos << doublings, kLongestPauseNanos);
     timeout = &pause;
@@ -594,7 +585,9 @@ absl::StatusOr<std::unique_ptr<Transport>> UcxTransport::Create(const UcxOptions
                                                                 const Clock& clock) {
   HEADWAY_ASSIGN_OR_RETURN(const UcxLibrary* ucx, UcxLibrary::Load());
   auto transport = std::make_unique<UcxEndpoints>(*ucx, options, clock);
-  HEADWAY_RETURN_IF_ERROR(Annotate(transport->Start(), "KV transport"));
+  HEADWAY_RETURN_IF_ERROR(Annotate(
+      transport->Start(), absl::StrCat("KV transport over UCX transports \"", options.transports,
+                                       "\" and network devices \"", options.net_devices, "\"")));
   return transport;
 }
 

@@ -13,11 +13,12 @@ namespace headway {
 
 struct UcxOptions {
   TransportLimits limits;
-  // UCX's list of transports. Everything but shared memory: tcp and, where there is a card for it,
-  // RDMA. Those tell when a peer has died. UCX's shared memory ("posix,self" and nothing else) is
-  // several times faster between processes of one host, but there a dead peer is noticed by the
-  // send timeout only, and one that is killed while it writes stops the reader's queue for all.
-  std::string transports = "^sm";
+  // UCX's list of transports. Everything but shared memory (and self, which only hides that no
+  // other is usable): tcp and, where there is a card for it, RDMA. Those tell when a peer has died.
+  // UCX's shared memory ("posix,self" and nothing else) is several times faster between processes
+  // of one host, but there a dead peer is noticed by the send timeout only, and one that is killed
+  // while it writes stops the reader's queue for all.
+  std::string transports = "^sm,self";
   // UCX's list of network devices, such as "eth0" or "mlx5_0:1,lo". Each transport listens on an
   // ephemeral tcp port of these. UCX neither encrypts nor authenticates: name a private network.
   std::string net_devices = "all";

@@ -1,0 +1,169 @@
+// UCX between processes, and what becomes of the one that stays when the other is killed.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/transfer/testing.h"
+#include "runtime/transfer/ucx_transport.h"
+
+namespace headway {
+namespace {
+
+constexpr char kPeerProgram[] = "runtime/transfer/transport_peer";
+
+// A running transport_peer; killed at the latest when this goes.
+class PeerProcess {
+ public:
+  explicit PeerProcess(const std::string& transports, const std::string& flooded = "") {
+    int input[2], output[2];
+    EXPECT_EQ(pipe2(input, O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
+    std::string arguments[] = {kPeerProgram, transports, absl::BytesToHexString(flooded)};
+    char* argv[] = {arguments[0].data(), arguments[1].data(),
+                    flooded.empty() ? nullptr : arguments[2].data(), nullptr};
+    EXPECT_EQ(posix_spawn(&pid_, kPeerProgram, &actions, nullptr, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(input[0]);
+    close(output[1]);
+    input_ = input[1];
+    std::string line;
+    char c;
+    while (read(output[0], &c, 1) == 1 && c != '\n') line += c;
+    close(output[0]);
+    address_ = absl::HexStringToBytes(line);
+    EXPECT_FALSE(address_.empty()) << "the peer did not start";
+  }
+  ~PeerProcess() { Kill(); }
+
+  const std::string& address() const { return address_; }
+  void Kill() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    Reap();
+  }
+  // Ends it through its input; its exit status.
+  int Finish() {
+    close(std::exchange(input_, -1));
+    return Reap();
+  }
+
+ private:
+  int Reap() {
+    if (pid_ <= 0) return -1;
+    int status = -1;
+    waitpid(std::exchange(pid_, 0), &status, 0);
+    if (input_ >= 0) close(std::exchange(input_, -1));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  pid_t pid_ = 0;
+  int input_ = -1;
+  std::string address_;
+};
+
+class UcxProcessTest : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Transport> Create(const TransportLimits& limits = {}) {
+    auto transport =
+        UcxTransport::Create({.limits = limits, .transports = GetParam(), .net_devices = "lo"});
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    return *std::move(transport);
+  }
+};
+
+// Whether messages of several sizes come back from `peer` as they were.
+bool Echoes(Transport& transport, const PeerProcess& peer) {
+  std::mutex mutex;
+  std::vector<std::vector<std::byte>> back;
+  transport.SetReceiver([&](auto, std::span<const std::byte> payload) {
+    std::lock_guard lock(mutex);
+    back.emplace_back(payload.begin(), payload.end());
+  });
+  const std::string mine = transport.address();
+  std::vector<std::vector<std::byte>> sent;
+  for (size_t size : {0, 1, 8191, 70'000, 262'144, 1'000'003, 3}) {
+    sent.push_back(RunPattern(size, 0, 0, static_cast<int>(size)));
+    transport.Send(peer.address(), std::as_bytes(std::span(mine)), sent.back(),
+                   [](const absl::Status&) {});
+  }
+  const bool all = Eventually([&] {
+    std::lock_guard lock(mutex);
+    return back.size() == sent.size();
+  });
+  transport.SetReceiver({});
+  return all && back == sent;
+}
+
+TEST_P(UcxProcessTest, MessagesGoThereAndBack) {
+  auto transport = Create();
+  PeerProcess peer(GetParam());
+  EXPECT_TRUE(Echoes(*transport, peer));
+  EXPECT_EQ(peer.Finish(), 0);
+}
+
+TEST_P(UcxProcessTest, AKilledPeerEndsItsMessages) {
+  auto transport = Create({.send_timeout_nanos = 300'000'000});
+  PeerProcess other(GetParam());
+  auto peer = std::make_unique<PeerProcess>(GetParam());
+  ASSERT_TRUE(Echoes(*transport, *peer));
+  ASSERT_TRUE(Echoes(*transport, other));
+  const std::vector<std::byte> payload(1 << 20);
+  const std::string nowhere = "not an address";
+  std::mutex mutex;
+  std::vector<absl::StatusCode> codes;
+  auto send = [&] {
+    transport->Send(peer->address(), std::as_bytes(std::span(nowhere)), payload,
+                    [&](const absl::Status& status) {
+                      std::lock_guard lock(mutex);
+                      codes.push_back(status.code());
+                    });
+  };
+  for (int i = 0; i < 20; ++i) send();
+  peer->Kill();
+  for (int i = 0; i < 20; ++i) send();
+  ASSERT_TRUE(Eventually([&] {
+    std::lock_guard lock(mutex);
+    return codes.size() == 40;
+  }));
+  EXPECT_THAT(codes.back(),
+              testing::AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded));
+  EXPECT_TRUE(Echoes(*transport, other));
+  EXPECT_EQ(other.Finish(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, UcxProcessTest, testing::Values("^sm,self", "posix,self"),
+                         [](const auto& info) {
+                           return std::string(info.param)[0] == '^' ? "Network" : "SharedMemory";
+                         });
+
+// A sender that dies in the middle of a message must not take the receiver along, nor its ears.
+TEST(UcxKilledSenderTest, TheReceiverGoesOn) {
+  auto created = UcxTransport::Create({.net_devices = "lo"});
+  ASSERT_TRUE(created.ok()) << created.status();
+  Transport& transport = **created;
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<int> arrived = 0;
+    transport.SetReceiver([&](auto, auto) { ++arrived; });
+    PeerProcess flooding(UcxOptions().transports, transport.address());
+    ASSERT_TRUE(Eventually([&] { return arrived > 10; }));
+    flooding.Kill();
+    PeerProcess peer(UcxOptions().transports);
+    ASSERT_TRUE(Echoes(transport, peer));
+    EXPECT_EQ(peer.Finish(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace headway
