@@ -313,7 +313,8 @@ TEST_P(TransportTest, TheAddressOfADestroyedTransportIsUnavailable) {
 }
 
 TEST_P(TransportTest, APeerThatGoesAwayEndsItsMessagesOnly) {
-  auto a = Create({.send_timeout_nanos = 300'000'000}), lasting = Create();
+  FakeClock clock;
+  auto a = Create({}, clock), lasting = Create();
   Waiter arrived;
   auto count = [&](std::span<const std::byte>, std::span<const std::byte>) { arrived.Add(); };
   lasting->SetReceiver(count);
@@ -334,6 +335,8 @@ TEST_P(TransportTest, APeerThatGoesAwayEndsItsMessagesOnly) {
   }
   ASSERT_TRUE(others.Until(12));
   ASSERT_TRUE(arrived.Until(13));
+  // Where nothing tells of a peer's end the deadline does.
+  clock.AdvanceSeconds(11);
   ASSERT_TRUE(dones.Until(13));
   EXPECT_THAT(others.codes(), Each(Eq(absl::StatusCode::kOk)));
   EXPECT_THAT(dones.last().code(),
