@@ -24,10 +24,11 @@ namespace {
 // Peers of a running step arrive within microseconds of each other; some 5 us of spinning catches
 // them without a system call.
 constexpr int kSpins = 200;
-// After that the awaited rank may need this very core, so each look gives the core away first. That
-// costs half a microsecond when nobody wants it; all together outlast the usual difference between
-// two ranks in a layer, which is cheaper than to sleep and be woken (some 30 us).
-constexpr int kYields = 400;
+// After that the awaited rank may need this very core, so each look gives the core away first,
+// which costs half a microsecond when nobody wants it. This long outlasts the usual difference
+// between two ranks in a layer, which is cheaper than to sleep and be woken (some 30 us). A bound
+// in time and not in looks: where many want the core, one look takes milliseconds.
+constexpr int64_t kYieldNanos = 200'000;
 constexpr int64_t kCheckNanos = 100'000'000;  // between two looks at the peers' processes
 
 void Pause() {
@@ -272,17 +273,20 @@ void SegmentCommunicator::WakeSleepers(RankLine& line) {
 }
 
 absl::Status SegmentCommunicator::WaitFor(int peer, uint32_t target, Patience patience) {
-  const RankLine& awaited = line(peer);
-  for (int i = 0; i < kSpins + kYields; ++i) {
-    const uint32_t arrivals = awaited.arrivals.load(std::memory_order_acquire);
-    if (arrivals & kFailedBit) return Failure();
-    if (HasArrived(arrivals, target)) return absl::OkStatus();
-    if (i < kSpins) {
-      Pause();
-    } else {
-      sched_yield();
-    }
+  const std::atomic<uint32_t>& awaited = line(peer).arrivals;
+  const auto undecided = [&] {
+    const uint32_t arrivals = awaited.load(std::memory_order_acquire);
+    return !HasArrived(arrivals, target) && (arrivals & kFailedBit) == 0;
+  };
+  for (int i = 0; i < kSpins && undecided(); ++i) Pause();
+  if (undecided()) {
+    const Clock& clock = Clock::Real();
+    const int64_t sleep_at = clock.NowNanos() + kYieldNanos;
+    while (undecided() && clock.NowNanos() < sleep_at) sched_yield();
   }
+  const uint32_t arrivals = awaited.load(std::memory_order_acquire);
+  if (arrivals & kFailedBit) return Failure();
+  if (HasArrived(arrivals, target)) return absl::OkStatus();
   return SleepFor(peer, target, patience);
 }
 
