@@ -76,9 +76,8 @@ class PeerProcess {
 
 class UcxProcessTest : public testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<Transport> Create(const TransportLimits& limits = {}) {
-    auto transport =
-        UcxTransport::Create({.limits = limits, .transports = GetParam(), .net_devices = "lo"});
+  std::unique_ptr<Transport> Create() {
+    auto transport = UcxTransport::Create({.transports = GetParam(), .net_devices = "lo"}, clock_);
     EXPECT_TRUE(transport.ok()) << transport.status();
     return *std::move(transport);
   }
