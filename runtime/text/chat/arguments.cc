@@ -54,10 +54,11 @@ bool Bound::TruthOr(size_t i, bool otherwise) const {
   return values_[i] == nullptr ? otherwise : values_[i]->Truth();
 }
 
-absl::StatusOr<MarkedText> Bound::TextOr(size_t i, const MarkedText& otherwise) const {
-  if (!has(i)) return otherwise;
+absl::StatusOr<const MarkedText*> Bound::TextOr(size_t i, const MarkedText* otherwise) const {
+  static const MarkedText& empty = *new MarkedText();
+  if (!has(i)) return otherwise == nullptr ? &empty : otherwise;
   if (values_[i]->is_undefined()) return UndefinedError(*values_[i]);
-  if (const MarkedText* text = values_[i]->string()) return *text;
+  if (const MarkedText* text = values_[i]->string()) return text;
   return TemplateError(absl::StrCat(ToAbsl(function_), "() argument '", ToAbsl(names_[i]),
                                     "' must be str, not ", ToAbsl(values_[i]->type_name())));
 }

@@ -30,7 +30,8 @@ class Bound {
   // Errors name the function and the parameter. Where it was not given (or is none): `otherwise`.
   absl::StatusOr<int64_t> IntOr(size_t i, int64_t otherwise) const;
   bool TruthOr(size_t i, bool otherwise) const;
-  absl::StatusOr<MarkedText> TextOr(size_t i, const MarkedText& otherwise) const;
+  // Valid as long as the arguments (and `otherwise`; nullptr: the empty text).
+  absl::StatusOr<const MarkedText*> TextOr(size_t i, const MarkedText* otherwise = nullptr) const;
 
  private:
   std::string_view function_;

@@ -6,7 +6,7 @@ namespace headway::text::chat {
 
 absl::Status Budget::Step(size_t bytes) {
   Work(kBytesPerStep + bytes);
-  if (worked_bytes_ / kBytesPerStep <= limits_.steps) return absl::OkStatus();
+  if (!exhausted()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the chat template takes more than ", limits_.steps, " steps"));
 }

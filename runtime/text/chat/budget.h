@@ -32,6 +32,8 @@ class Budget {
   // Counts work that cannot fail here; the next Step does.
   void Work(size_t bytes) { worked_bytes_ += static_cast<int64_t>(bytes); }
 
+  bool exhausted() const { return worked_bytes_ / kBytesPerStep > limits_.steps; }
+
   size_t free_bytes() const { return limits_.memory_bytes - used_bytes_; }
   // The error when more is needed than free_bytes().
   absl::Status OutOfMemory() const;

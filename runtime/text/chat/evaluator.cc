@@ -311,6 +311,7 @@ absl::StatusOr<Arguments> Evaluator::EvaluateArguments(const CallArguments& argu
   if (arguments.star != nullptr) {
     HEADWAY_ASSIGN_OR_RETURN(const Value star, Evaluate(*arguments.star));
     HEADWAY_ASSIGN_OR_RETURN(const auto list, Iterate(runtime_, star));
+    HEADWAY_RETURN_IF_ERROR(runtime_.budget().Step(list->items.size() * sizeof(Value)));
     result.positional.insert(result.positional.end(), list->items.begin(), list->items.end());
   }
   for (const auto& [name, argument] : arguments.named) {
@@ -352,7 +353,7 @@ absl::StatusOr<Evaluator::Flow> Evaluator::ExecuteStatement(const Statement& sta
 
 absl::Status Evaluator::Emit(const Value& value) {
   AppendStr(value, output_);
-  if (output_->overflowed()) return runtime_.budget().OutOfMemory();
+  HEADWAY_RETURN_IF_ERROR(output_->Check());
   const size_t limit = runtime_.limits().output_bytes;
   if (output_->size() <= limit) return runtime_.budget().Step();
   return absl::ResourceExhaustedError(

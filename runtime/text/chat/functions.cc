@@ -110,8 +110,8 @@ absl::StatusOr<Value> RaiseException(Runtime& runtime, const Arguments& argument
 absl::StatusOr<Value> FormatTime(Runtime& runtime, const Arguments& arguments, const std::tm& now) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("strftime_now", arguments, {"format"}, 1));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText format, bound.TextOr(0, {}));
-  const std::string text = format.bytes();
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* format, bound.TextOr(0));
+  const std::string& text = format->bytes();
   char buffer[512];
   const size_t size = text.empty() ? 0 : std::strftime(buffer, sizeof buffer, text.c_str(), &now);
   if (size == 0 && !text.empty()) {
@@ -119,7 +119,7 @@ absl::StatusOr<Value> FormatTime(Runtime& runtime, const Arguments& arguments, c
   }
   const std::string_view result(buffer, size);
   if (FindInvalidUtf8(result)) return TemplateError("strftime_now: the result is not UTF-8");
-  return runtime.MakeString(MarkedText(result, format.all_trusted()));
+  return runtime.MakeString(MarkedText(result, format->all_trusted()));
 }
 
 // Prints nothing the first time it is called, then its separator.

@@ -185,7 +185,7 @@ class JsonWriter {
 
   absl::Status Write(const Value& value, int level) {
     HEADWAY_RETURN_IF_ERROR(runtime_.budget().Step());
-    if (out_->overflowed()) return runtime_.budget().OutOfMemory();
+    HEADWAY_RETURN_IF_ERROR(out_->Check());
     if (const MarkedText* text = value.string()) {
       WriteString(*text);
     } else if (const List* list = value.list();

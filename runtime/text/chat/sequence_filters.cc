@@ -29,6 +29,7 @@ absl::StatusOr<Value> AttributeOf(Runtime& runtime, const Value& item, const Val
   if (const MarkedText* path = attribute.string()) {
     const std::string_view bytes = path->bytes();
     for (size_t begin = 0; begin <= bytes.size();) {
+      HEADWAY_RETURN_IF_ERROR(runtime.budget().Step());
       const size_t end = std::min(bytes.find('.', begin), bytes.size());
       const std::string_view part = bytes.substr(begin, end - begin);
       const bool is_index =
@@ -79,6 +80,7 @@ absl::StatusOr<std::vector<Keyed>> WithKeys(Runtime& runtime, const Value& input
   HEADWAY_ASSIGN_OR_RETURN(const auto list, Iterate(runtime, input));
   std::vector<Keyed> keyed;
   for (const Value& item : list->items) {
+    HEADWAY_RETURN_IF_ERROR(runtime.budget().Step());
     HEADWAY_ASSIGN_OR_RETURN(Value key, KeyOf(runtime, item, attribute, case_sensitive));
     keyed.emplace_back(std::move(key), item);
   }
@@ -165,6 +167,7 @@ absl::StatusOr<Value> Map(Runtime& runtime, const Value& input, const Arguments&
     HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                              Bound::Bind("map", arguments, {"attribute", "default"}, 1));
     for (const Value& item : list->items) {
+      HEADWAY_RETURN_IF_ERROR(runtime.budget().Step());
       HEADWAY_ASSIGN_OR_RETURN(Value result, AttributeOf(runtime, item, *bound[0], bound[1]));
       results.push_back(std::move(result));
     }
@@ -235,6 +238,7 @@ absl::StatusOr<Value> Unique(Runtime& runtime, const Value& input, const Argumen
   absl::flat_hash_set<std::string> seen;
   std::vector<Value> items;
   for (Keyed& each : keyed) {
+    if (const MarkedText* text = each.first.string()) runtime.budget().Work(text->size());
     std::optional<std::string> hash = Dict::HashKey(each.first);
     if (!hash) {
       return TemplateError(absl::StrCat("unhashable type: '", ToAbsl(each.first.type_name()), "'"));
@@ -265,6 +269,7 @@ absl::StatusOr<Value> Sum(Runtime& runtime, const Value& input, const Arguments&
   HEADWAY_ASSIGN_OR_RETURN(const auto list, Iterate(runtime, input));
   Value sum = bound[1] == nullptr ? Value(Int{0}) : *bound[1];
   for (const Value& item : list->items) {
+    HEADWAY_RETURN_IF_ERROR(runtime.budget().Step());
     Value value = item;
     if (bound.has(0)) {
       HEADWAY_ASSIGN_OR_RETURN(value, AttributeOf(runtime, item, *bound[0]));
@@ -277,15 +282,16 @@ absl::StatusOr<Value> Sum(Runtime& runtime, const Value& input, const Arguments&
 absl::StatusOr<Value> DictSort(Runtime& runtime, const Value& input, const Arguments& arguments) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("dictsort", arguments, {"case_sensitive", "by", "reverse"}));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText by, bound.TextOr(1, MarkedText("key", true)));
-  if (by.bytes() != "key" && by.bytes() != "value") {
+  const MarkedText by_key("key", true);
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* by, bound.TextOr(1, &by_key));
+  if (by->bytes() != "key" && by->bytes() != "value") {
     return TemplateError("dictsort(by) must be key or value");
   }
   const Dict* dict = input.dict();
   if (dict == nullptr) return TemplateError("dictsort needs a mapping");
   std::vector<Keyed> keyed;
   for (const auto& [key, value] : dict->entries) {
-    HEADWAY_ASSIGN_OR_RETURN(Value sort_key, KeyOf(runtime, by.bytes() == "key" ? key : value,
+    HEADWAY_ASSIGN_OR_RETURN(Value sort_key, KeyOf(runtime, by->bytes() == "key" ? key : value,
                                                    nullptr, bound.TruthOr(0, false)));
     HEADWAY_ASSIGN_OR_RETURN(Value pair, runtime.MakeList({key, value}, List::Kind::kTuple));
     keyed.emplace_back(std::move(sort_key), std::move(pair));
@@ -302,6 +308,7 @@ absl::StatusOr<Value> GroupBy(Runtime& runtime, const Value& input, const Argume
   HEADWAY_ASSIGN_OR_RETURN(const auto list, Iterate(runtime, input));
   std::vector<Keyed> keyed;
   for (const Value& item : list->items) {
+    HEADWAY_RETURN_IF_ERROR(runtime.budget().Step());
     HEADWAY_ASSIGN_OR_RETURN(Value key, AttributeOf(runtime, item, *bound[0], bound[1]));
     HEADWAY_ASSIGN_OR_RETURN(key, KeyOf(runtime, key, nullptr, case_sensitive));
     keyed.emplace_back(std::move(key), item);

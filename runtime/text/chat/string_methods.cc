@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
@@ -92,9 +93,14 @@ class Pieces {
 
 // Where the last `needle` that ends at or before `end` starts, or npos. Linear whatever the text
 // holds: the algorithm of Knuth, Morris and Pratt, from the end.
-size_t FindLastBytes(std::string_view text, std::string_view needle, size_t end) {
+absl::StatusOr<size_t> FindLast(Runtime& runtime, std::string_view text, std::string_view needle,
+                                size_t end) {
   text = text.substr(0, end);
   if (needle.empty()) return text.size();
+  if (needle.size() > text.size()) return std::string_view::npos;
+  if (needle.size() * sizeof(size_t) > runtime.budget().free_bytes()) {
+    return runtime.budget().OutOfMemory();
+  }
   const auto at = [](std::string_view s, size_t i) { return s[s.size() - 1 - i]; };
   std::vector<size_t> border(needle.size(), 0);
   for (size_t i = 1, k = 0; i < needle.size(); ++i) {
@@ -177,7 +183,7 @@ absl::StatusOr<Value> SplitAt(Runtime& runtime, const MarkedText& text, std::str
   }
   size_t end = bytes.size();
   for (; most != 0; --most) {
-    const size_t found = FindLastBytes(bytes, separator, end);
+    HEADWAY_ASSIGN_OR_RETURN(const size_t found, FindLast(runtime, bytes, separator, end));
     if (found == std::string_view::npos) break;
     HEADWAY_RETURN_IF_ERROR(pieces.Add(found + separator.size(), end));
     end = found;
@@ -191,9 +197,10 @@ absl::StatusOr<Value> SplitMethod(Runtime& runtime, const Value& self, const Arg
                                   bool from_right) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound, Bound::Bind("split", arguments, {"sep", "maxsplit"}));
   HEADWAY_ASSIGN_OR_RETURN(const int64_t most, bound.IntOr(1, -1));
+  HEADWAY_RETURN_IF_ERROR(runtime.budget().Step(Self(self).size()));
   if (!bound.has(0)) return SplitAtSpace(runtime, Self(self), most, from_right);
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText separator, bound.TextOr(0, {}));
-  return SplitAt(runtime, Self(self), separator.bytes(), most, from_right);
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* separator, bound.TextOr(0));
+  return SplitAt(runtime, Self(self), separator->bytes(), most, from_right);
 }
 
 absl::StatusOr<Value> SplitLines(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -219,16 +226,20 @@ absl::StatusOr<Value> SplitLines(Runtime& runtime, const Value& self, const Argu
 absl::StatusOr<Value> PartitionMethod(Runtime& runtime, const Value& self,
                                       const Arguments& arguments, bool from_right) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound, Bound::Bind("partition", arguments, {"sep"}, 1));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText separator, bound.TextOr(0, {}));
-  if (separator.empty()) return TemplateError("empty separator");
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* separator, bound.TextOr(0));
+  if (separator->empty()) return TemplateError("empty separator");
   const MarkedText& text = Self(self);
-  const size_t found = from_right ? FindLastBytes(text.bytes(), separator.bytes(), text.size())
-                                  : FindBytes(text.bytes(), separator.bytes(), 0);
+  HEADWAY_RETURN_IF_ERROR(runtime.budget().Step(text.size()));
+  size_t found = FindBytes(text.bytes(), separator->bytes(), 0);
+  if (from_right) {
+    HEADWAY_ASSIGN_OR_RETURN(found,
+                             FindLast(runtime, text.bytes(), separator->bytes(), text.size()));
+  }
   Pieces pieces(runtime, text);
   if (found != std::string::npos) {
     HEADWAY_RETURN_IF_ERROR(pieces.Add(0, found));
-    HEADWAY_RETURN_IF_ERROR(pieces.Add(found, found + separator.size()));
-    HEADWAY_RETURN_IF_ERROR(pieces.Add(found + separator.size(), text.size()));
+    HEADWAY_RETURN_IF_ERROR(pieces.Add(found, found + separator->size()));
+    HEADWAY_RETURN_IF_ERROR(pieces.Add(found + separator->size(), text.size()));
   } else {
     const size_t end = from_right ? 0 : text.size();
     HEADWAY_RETURN_IF_ERROR(pieces.Add(0, end));
@@ -241,9 +252,9 @@ absl::StatusOr<Value> PartitionMethod(Runtime& runtime, const Value& self,
 absl::StatusOr<Value> StripMethod(Runtime& runtime, const Value& self, const Arguments& arguments,
                                   Side side) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound, Bound::Bind("strip", arguments, {"chars"}));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText characters, bound.TextOr(0, {}));
-  const std::string_view set = characters.bytes();
-  HEADWAY_RETURN_IF_ERROR(runtime.budget().Step(set.size()));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* characters, bound.TextOr(0));
+  const std::string_view set = characters->bytes();
+  HEADWAY_RETURN_IF_ERROR(runtime.budget().Step(set.size() + Self(self).size()));
   return runtime.MakeString(Strip(Self(self), bound.has(0) ? &set : nullptr, side));
 }
 
@@ -300,12 +311,14 @@ absl::StatusOr<Value> FindMethod(Runtime& runtime, const Value& self, const Argu
                                  bool from_right, bool must_exist) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("find", arguments, {"sub", "start", "end"}, 1));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText needle, bound.TextOr(0, {}));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* needle, bound.TextOr(0));
   HEADWAY_ASSIGN_OR_RETURN(const ByteRange range, RangeOf(runtime, Self(self), bound, 1));
   const std::string_view text = Self(self).bytes();
   const std::string_view part = text.substr(range.begin, range.end - range.begin);
-  const size_t found = from_right ? FindLastBytes(part, needle.bytes(), part.size())
-                                  : FindBytes(part, needle.bytes(), 0);
+  size_t found = FindBytes(part, needle->bytes(), 0);
+  if (from_right) {
+    HEADWAY_ASSIGN_OR_RETURN(found, FindLast(runtime, part, needle->bytes(), part.size()));
+  }
   if (found == std::string_view::npos) {
     if (must_exist) return TemplateError("substring not found");
     return Value(Int{-1});
@@ -316,14 +329,14 @@ absl::StatusOr<Value> FindMethod(Runtime& runtime, const Value& self, const Argu
 absl::StatusOr<Value> CountMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("count", arguments, {"sub", "start", "end"}, 1));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText needle, bound.TextOr(0, {}));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* needle, bound.TextOr(0));
   HEADWAY_ASSIGN_OR_RETURN(const ByteRange range, RangeOf(runtime, Self(self), bound, 1));
   const std::string_view part =
       std::string_view(Self(self).bytes()).substr(range.begin, range.end - range.begin);
-  if (needle.empty()) return Value(static_cast<Int>(CountCharacters(part)) + 1);
+  if (needle->empty()) return Value(static_cast<Int>(CountCharacters(part)) + 1);
   Int count = 0;
-  for (size_t i = FindBytes(part, needle.bytes(), 0); i != std::string_view::npos;
-       i = FindBytes(part, needle.bytes(), i + needle.size())) {
+  for (size_t i = FindBytes(part, needle->bytes(), 0); i != std::string_view::npos;
+       i = FindBytes(part, needle->bytes(), i + needle->size())) {
     ++count;
   }
   return Value(count);
@@ -333,10 +346,10 @@ absl::StatusOr<Value> ReplaceMethod(Runtime& runtime, const Value& self,
                                     const Arguments& arguments) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("replace", arguments, {"old", "new", "count"}, 2));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText from, bound.TextOr(0, {}));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText to, bound.TextOr(1, {}));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* from, bound.TextOr(0));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* to, bound.TextOr(1));
   HEADWAY_ASSIGN_OR_RETURN(const int64_t count, bound.IntOr(2, -1));
-  return Replace(runtime, Self(self), from, to, count);
+  return Replace(runtime, Self(self), *from, *to, count);
 }
 
 absl::StatusOr<Value> JoinMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -358,12 +371,13 @@ absl::StatusOr<Value> JoinMethod(Runtime& runtime, const Value& self, const Argu
 absl::StatusOr<Value> RemoveAffix(Runtime& runtime, const Value& self, const Arguments& arguments,
                                   bool at_end) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound, Bound::Bind("removeprefix", arguments, {"affix"}, 1));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText affix, bound.TextOr(0, {}));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* affix, bound.TextOr(0));
   const MarkedText& text = Self(self);
   const std::string_view bytes = text.bytes();
-  if (at_end ? !bytes.ends_with(affix.bytes()) : !bytes.starts_with(affix.bytes())) return self;
-  return runtime.MakeString(at_end ? text.Range(0, text.size() - affix.size())
-                                   : text.Range(affix.size(), text.size()));
+  HEADWAY_RETURN_IF_ERROR(runtime.budget().Step(affix->size()));
+  if (at_end ? !bytes.ends_with(affix->bytes()) : !bytes.starts_with(affix->bytes())) return self;
+  return runtime.MakeString(at_end ? text.Range(0, text.size() - affix->size())
+                                   : text.Range(affix->size(), text.size()));
 }
 
 absl::StatusOr<Value> TitleMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -417,8 +431,9 @@ absl::StatusOr<Value> PadMethod(Runtime& runtime, const Value& self, const Argum
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("justify", arguments, {"width", "fillchar"}, 1));
   HEADWAY_ASSIGN_OR_RETURN(const int64_t width, bound.IntOr(0, 0));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText fill, bound.TextOr(1, MarkedText(" ", true)));
-  if (CountCharacters(fill.bytes()) != 1) {
+  const MarkedText space(" ", true);
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* fill, bound.TextOr(1, &space));
+  if (CountCharacters(fill->bytes()) != 1) {
     return TemplateError("The fill character must be exactly one character long");
   }
   const MarkedText& text = Self(self);
@@ -432,9 +447,9 @@ absl::StatusOr<Value> PadMethod(Runtime& runtime, const Value& self, const Argum
                          : text_side == Side::kRight ? missing
                                                      : missing / 2 + (missing & width & 1);
   TextBuilder builder(runtime);
-  for (int64_t i = 0; i < before; ++i) builder.Append(fill);
+  for (int64_t i = 0; i < before; ++i) builder.Append(*fill);
   builder.Append(text);
-  for (int64_t i = before; i < missing; ++i) builder.Append(fill);
+  for (int64_t i = before; i < missing; ++i) builder.Append(*fill);
   return builder.Finish();
 }
 
@@ -500,23 +515,26 @@ Method FindStringMethod(std::string_view name) {
 
 MarkedText Strip(const MarkedText& text, const std::string_view* characters, Side side) {
   const std::string_view bytes = text.bytes();
-  const auto is_stripped = [&](size_t begin, size_t end) {
-    if (characters == nullptr) return IsSpace(CharacterAt(bytes, begin));
-    return characters->find(bytes.substr(begin, end - begin)) != std::string_view::npos;
+  absl::flat_hash_set<uint32_t> set;
+  if (characters != nullptr) {
+    for (size_t i = 0; i < characters->size();) set.insert(NextCodePoint(*characters, &i));
+  }
+  const auto is_stripped = [&](size_t begin) {
+    const char32_t c = CharacterAt(bytes, begin);
+    return characters == nullptr ? IsSpace(c) : set.contains(c);
   };
   size_t begin = 0;
   size_t end = bytes.size();
   if (side != Side::kRight) {
     while (begin < end) {
-      const size_t next = begin + Utf8Length(bytes[begin]);
-      if (!is_stripped(begin, next)) break;
-      begin = next;
+      if (!is_stripped(begin)) break;
+      begin += Utf8Length(bytes[begin]);
     }
   }
   if (side != Side::kLeft) {
     while (begin < end) {
       const size_t previous = PreviousCharacter(bytes, end);
-      if (!is_stripped(previous, end)) break;
+      if (!is_stripped(previous)) break;
       end = previous;
     }
   }

@@ -114,8 +114,8 @@ TEST(TemplateTest, LimitsAreNamed) {
     for (int i = 0; i < times; ++i) all += text;
     return all;
   };
-  for (const std::string open : {"(", "[", "-", "not ", "{1:", "x[", "x("}) {
-    EXPECT_EQ(code("{{ " + repeat(open, 5000)), syntax) << open;
+  for (const std::string_view open : {"(", "[", "-", "not ", "{1:", "x[", "x("}) {
+    EXPECT_EQ(code("{{ " + repeat(std::string(open), 5000)), syntax) << open;
   }
   EXPECT_EQ(code("{{ " + repeat("1 if 1 else ", 5000) + "1 }}"), syntax);
   EXPECT_EQ(code(repeat("{% if 1 %}", 5000)), syntax);

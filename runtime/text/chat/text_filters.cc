@@ -31,9 +31,10 @@ absl::StatusOr<Value> StringFilter(Runtime& runtime, const MarkedText& text) {
 
 absl::StatusOr<Value> Trim(Runtime& runtime, const Value& input, const Arguments& arguments) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound, Bound::Bind("trim", arguments, {"chars"}));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText characters, bound.TextOr(0, {}));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* characters, bound.TextOr(0));
   HEADWAY_ASSIGN_OR_RETURN(const MarkedText text, ToText(runtime, input));
-  const std::string_view set = characters.bytes();
+  const std::string_view set = characters->bytes();
+  HEADWAY_RETURN_IF_ERROR(runtime.budget().Step(set.size()));
   return runtime.MakeString(Strip(text, bound.has(0) ? &set : nullptr, Side::kBoth));
 }
 
@@ -132,11 +133,12 @@ absl::StatusOr<Value> Truncate(Runtime& runtime, const Value& input, const Argum
       Bound::Bind("truncate", arguments, {"length", "killwords", "end", "leeway"}));
   HEADWAY_ASSIGN_OR_RETURN(const MarkedText text, ToText(runtime, input));
   HEADWAY_ASSIGN_OR_RETURN(const int64_t length, bound.IntOr(0, 255));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText end, bound.TextOr(2, MarkedText("...", true)));
+  const MarkedText dots("...", true);
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* end, bound.TextOr(2, &dots));
   HEADWAY_ASSIGN_OR_RETURN(const int64_t leeway, bound.IntOr(3, 5));
   if (length < 0 || leeway < 0) return TemplateError("truncate: length and leeway must be >= 0");
   if (static_cast<int64_t>(CountCharacters(text.bytes())) <= length + leeway) return input;
-  const int64_t kept = length - static_cast<int64_t>(CountCharacters(end.bytes()));
+  const int64_t kept = length - static_cast<int64_t>(CountCharacters(end->bytes()));
   if (kept < 0) return TemplateError("truncate: length is less than that of end");
   size_t cut = CharacterOffset(text.bytes(), kept);
   if (!bound.TruthOr(1, false)) {
@@ -145,7 +147,7 @@ absl::StatusOr<Value> Truncate(Runtime& runtime, const Value& input, const Argum
   }
   TextBuilder builder(runtime);
   builder.AppendRange(text, 0, cut);
-  builder.Append(end);
+  builder.Append(*end);
   return builder.Finish();
 }
 

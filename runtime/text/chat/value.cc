@@ -200,7 +200,7 @@ absl::StatusOr<Value> Runtime::MakeDict(std::shared_ptr<Dict> dict) {
 bool TextBuilder::Fits(size_t bytes) {
   constexpr size_t kAppendBytes = 32;  // what one call costs, as bytes of work
   runtime_.budget().Work(kAppendBytes + bytes);
-  if (overflowed_ || bytes > runtime_.budget().free_bytes()) overflowed_ = true;
+  if (bytes > runtime_.budget().free_bytes() || runtime_.budget().exhausted()) overflowed_ = true;
   return !overflowed_;
 }
 
@@ -223,8 +223,14 @@ void TextBuilder::AppendRange(const MarkedText& text, size_t begin, size_t end) 
   Account();
 }
 
+absl::Status TextBuilder::Check() const {
+  if (!overflowed_) return absl::OkStatus();
+  HEADWAY_RETURN_IF_ERROR(runtime_.budget().Step());
+  return runtime_.budget().OutOfMemory();
+}
+
 absl::StatusOr<MarkedText> TextBuilder::TakeText() {
-  if (overflowed_) return runtime_.budget().OutOfMemory();
+  HEADWAY_RETURN_IF_ERROR(Check());
   charge_ = Charge();
   charged_ = 0;
   return std::exchange(text_, {});

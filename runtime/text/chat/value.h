@@ -180,10 +180,12 @@ class TextBuilder {
   void Append(std::string_view bytes, bool trusted);
   void AppendRange(const MarkedText& text, size_t begin, size_t end);
   size_t size() const { return text_.size(); }
-  // Whether something did not fit; the rest is dropped.
+  // Whether something did not fit, or the steps are used up; the rest is dropped.
   bool overflowed() const { return overflowed_; }
+  // ResourceExhausted when overflowed().
+  absl::Status Check() const;
 
-  // ResourceExhausted when something did not fit.
+  // Errors as Check().
   absl::StatusOr<MarkedText> TakeText();
   absl::StatusOr<Value> Finish();
 

@@ -37,13 +37,13 @@ absl::StatusOr<Value> LengthFilter(Runtime& runtime, const Value& input,
 
 absl::StatusOr<Value> Attr(Runtime& runtime, const Value& input, const Arguments& arguments) {
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound, Bound::Bind("attr", arguments, {"name"}, 1));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText name, bound.TextOr(0, {}));
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* name, bound.TextOr(0));
   if (input.is_undefined()) return UndefinedError(input);
   HEADWAY_ASSIGN_OR_RETURN(const std::optional<Value> attribute,
-                           BuiltinAttribute(input, name.bytes()));
+                           BuiltinAttribute(input, name->bytes()));
   if (attribute) return *attribute;
   return Value::MakeUndefined(
-      absl::StrCat("there is no attribute '", name.bytes().substr(0, 100), "'"));
+      absl::StrCat("there is no attribute '", name->bytes().substr(0, 100), "'"));
 }
 
 absl::StatusOr<Value> Abs(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -60,7 +60,8 @@ absl::StatusOr<Value> Round(Runtime& runtime, const Value& input, const Argument
   HEADWAY_ASSIGN_OR_RETURN(const Bound bound,
                            Bound::Bind("round", arguments, {"precision", "method"}));
   HEADWAY_ASSIGN_OR_RETURN(const int64_t precision, bound.IntOr(0, 0));
-  HEADWAY_ASSIGN_OR_RETURN(const MarkedText method, bound.TextOr(1, MarkedText("common", true)));
+  const MarkedText common("common", true);
+  HEADWAY_ASSIGN_OR_RETURN(const MarkedText* method, bound.TextOr(1, &common));
   if (!input.is_number()) {
     return TemplateError(absl::StrCat("round of '", ToAbsl(input.type_name()), "'"));
   }
@@ -70,11 +71,11 @@ absl::StatusOr<Value> Round(Runtime& runtime, const Value& input, const Argument
   const double value = input.as_double();
   const double scale = std::pow(10.0, static_cast<double>(precision));
   double result = value;
-  if (method.bytes() == "ceil") {
+  if (method->bytes() == "ceil") {
     result = std::ceil(value * scale) / scale;
-  } else if (method.bytes() == "floor") {
+  } else if (method->bytes() == "floor") {
     result = std::floor(value * scale) / scale;
-  } else if (method.bytes() != "common") {
+  } else if (method->bytes() != "common") {
     return TemplateError("round(method) must be common, ceil or floor");
   } else if (!std::isfinite(value)) {
     // stays
