@@ -23,14 +23,19 @@ struct KvLayerView {
   int kv_heads = 0;        // local
   int64_t num_blocks = 0;  // of the pool
   std::byte* base = nullptr;
+  // Bytes from one block to the next, of the same head. A block's heads lie next to each other; a
+  // pool puts its layers between, so that the blocks of a short sequence touch few pages. 0: the
+  // blocks of this layer alone are adjacent.
+  int64_t block_stride = 0;
 
   int64_t HalfRunBytes() const {
     return static_cast<int64_t>(kKvBlockTokens) * head_dim * BlockBytes(dtype);
   }
   int64_t RunBytes() const { return 2 * HalfRunBytes(); }
+  int64_t BlockStride() const { return block_stride != 0 ? block_stride : kv_heads * RunBytes(); }
   // K of (head, block); V follows at HalfRunBytes().
   std::byte* Run(int head, int block) const {
-    return base + (static_cast<int64_t>(head) * num_blocks + block) * RunBytes();
+    return base + block * BlockStride() + head * RunBytes();
   }
 };
 

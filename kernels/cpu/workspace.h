@@ -78,8 +78,8 @@ inline KvLayer KvLayerOf(const KvLayerView& view) {
       .dtype = view.dtype,
       .head_dim = view.head_dim,
       .base = view.base,
-      .head_stride = view.num_blocks * view.RunBytes(),
-      .block_stride = view.RunBytes(),
+      .head_stride = view.RunBytes(),
+      .block_stride = view.BlockStride(),
       .value_offset = view.HalfRunBytes(),
   };
 }

@@ -9,7 +9,7 @@
 namespace headway {
 namespace {
 
-// Kernels may read this far behind a layer's last run.
+// Kernels may read this far behind the last run.
 constexpr int64_t kSlackBytes = 64;
 
 }  // namespace
@@ -29,9 +29,8 @@ absl::StatusOr<std::unique_ptr<KvStorage>> KvStorage::Create(int layers, int kv_
   request.dtype = dtype;
   const absl::StatusOr<KvBudget> budget = ComputeKvBudget(request);
   HEADWAY_RETURN_IF_ERROR(Annotate(budget.status(), "KV cache"));
-  const int64_t layer_bytes = budget->kv_bytes / layers + kSlackBytes;
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(layer_bytes, int64_t{layers}, &bytes)) {
+  if (__builtin_add_overflow(budget->kv_bytes, kSlackBytes, &bytes)) {
     return absl::InvalidArgumentError("KV cache: the size exceeds 2^63 - 1 bytes");
   }
   absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(static_cast<size_t>(bytes));
@@ -41,12 +40,16 @@ absl::StatusOr<std::unique_ptr<KvStorage>> KvStorage::Create(int layers, int kv_
   std::unique_ptr<KvStorage> storage(new KvStorage);
   storage->memory_ = *std::move(memory);
   storage->num_blocks_ = num_blocks;
+  // Block, then layer, then head: a sequence of n blocks lies in n runs of memory, not in n times
+  // layers times heads, and what no sequence has used yet takes no pages.
+  const int64_t block_stride = budget->kv_bytes / num_blocks;
   for (int layer = 0; layer < layers; ++layer) {
     storage->views_.push_back({.dtype = dtype,
                                .head_dim = head_dim,
                                .kv_heads = kv_heads,
                                .num_blocks = num_blocks,
-                               .base = storage->memory_.data() + layer * layer_bytes});
+                               .base = storage->memory_.data() + layer * (block_stride / layers),
+                               .block_stride = block_stride});
   }
   return storage;
 }

@@ -13,9 +13,9 @@
 
 namespace headway {
 
-// The memory of one rank's KV cache: every layer and local head, `num_blocks` blocks. Zeroed; 64
-// bytes of slack after each layer; every run 64-byte aligned. Which block belongs to whom is
-// BlockPool's affair. Writers of different runs need not agree.
+// The memory of one rank's KV cache: every layer and local head, `num_blocks` blocks, ordered by
+// block, then layer, then head. Zeroed; 64 bytes of slack at the end; every run 64-byte aligned.
+// Which block belongs to whom is BlockPool's affair. Writers of different runs need not agree.
 class KvStorage {
  public:
   // InvalidArgument naming the number when one is below 1, `dtype` is none of a KV cache, or the

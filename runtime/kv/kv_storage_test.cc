@@ -40,16 +40,25 @@ TEST(KvStorageTest, RunsAreZeroAlignedAndApart) {
   }
 }
 
-TEST(KvStorageTest, SixtyFourBytesBehindEachLayerMayBeRead) {
-  // The runs of a layer fill 2 MiB, so that without slack the end of the last is the end of a page,
-  // small or large.
-  const auto storage = *KvStorage::Create(2, 1, 128, DType::kF16, 256);
-  ASSERT_EQ(storage->num_blocks() * storage->run_bytes(), 2 << 20);
-  const std::byte* end_of_first = storage->layers()[0].Run(0, 255) + storage->run_bytes();
-  EXPECT_GE(storage->layers()[1].base - end_of_first, 64);
-  const std::byte* end_of_last = storage->layers()[1].Run(0, 255) + storage->run_bytes();
+TEST(KvStorageTest, SixtyFourBytesBehindTheLastRunMayBeRead) {
+  // The runs fill 2 MiB, so that without slack the end of the last is the end of a page, small or
+  // large.
+  const auto storage = *KvStorage::Create(2, 1, 128, DType::kF16, 128);
+  ASSERT_EQ(2 * storage->num_blocks() * storage->run_bytes(), 2 << 20);
+  const std::byte* end_of_last = storage->layers()[1].Run(0, 127) + storage->run_bytes();
+  EXPECT_EQ(end_of_last - storage->layers()[0].base, 2 << 20);
   EXPECT_TRUE(
       std::all_of(end_of_last, end_of_last + 64, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(KvStorageTest, ABlockOfAllLayersAndHeadsIsOneStretch) {
+  const auto storage = *KvStorage::Create(3, 2, 8, DType::kF16, 4);
+  const int64_t stretch = 3 * 2 * storage->run_bytes();
+  for (int block = 0; block < 4; ++block) {
+    const std::byte* begin = storage->layers()[0].Run(0, block);
+    EXPECT_EQ(begin - storage->layers()[0].Run(0, 0), block * stretch);
+    EXPECT_EQ(storage->layers()[2].Run(1, block) + storage->run_bytes() - begin, stretch);
+  }
 }
 
 TEST(KvStorageTest, RefusesWhatCannotBe) {
