@@ -134,20 +134,21 @@ absl::Status RunNode(const NodeMainOptions& options) {
     HEADWAY_ASSIGN_OR_RETURN(ranks, RankProcesses::Start(options, setup, fd, *comm));
   }
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewKvTransport(role));
-  absl::StatusOr<std::unique_ptr<RankHost>> host = RankHost::Create(
-      *checkpoint, setup.Engine(), *comm, std::move(transport), Clock::Real(), LogProgress);
-  if (!host.ok()) {
-    // A rank's own words say more than that it is gone.
-    return ranks != nullptr && !ranks->failure().ok() ? ranks->failure() : host.status();
-  }
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<RankHost> host,
+                           RankHost::Create(*checkpoint, setup.Engine(), *comm,
+                                            std::move(transport), Clock::Real(), LogProgress));
   if (ranks != nullptr) HEADWAY_RETURN_IF_ERROR(ranks->WaitReady(options.tp - 1));
+  if (absl::Status status = host->Join(); !status.ok()) {
+    // A rank's own words say more than that it is gone.
+    return ranks != nullptr && !ranks->failure().ok() ? ranks->failure() : status;
+  }
 
   const uint64_t epoch =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                 std::chrono::system_clock::now().time_since_epoch())
                                 .count());
-  NodeLoop loop({.role = role, .epoch = epoch}, (*host)->engine(), (*host)->worker(),
-                (*host)->addresses(), Clock::Real());
+  NodeLoop loop({.role = role, .epoch = epoch}, host->engine(), host->worker(), host->addresses(),
+                Clock::Real());
   OwnedFd broken(eventfd(0, EFD_CLOEXEC));
   loop.OnFailure([&](const absl::Status& status) {
     LogError(std::string(status.message()));

@@ -34,6 +34,7 @@ absl::Status RunRank(const RankMainOptions& options) {
       std::unique_ptr<RankHost> host,
       RankHost::Create(*checkpoint, setup.Engine(), *comm, std::move(transport), Clock::Real()));
   HEADWAY_RETURN_IF_ERROR(WriteReadyLine(options.ready_fd, ""));
+  HEADWAY_RETURN_IF_ERROR(host->Join());
   return host->worker().Follow();
 }
 

@@ -38,10 +38,16 @@ absl::StatusOr<std::unique_ptr<LocalGroup>> LocalGroup::Create(const Checkpoint&
   for (const absl::Status& status : statuses) HEADWAY_RETURN_IF_ERROR(status);
   for (int rank = 1; rank < options.degree; ++rank) {
     group->followers_.emplace_back([host = group->hosts_[rank].get(), rank] {
-      if (absl::Status status = host->worker().Follow(); !status.ok()) {
+      absl::Status status = host->Join();
+      if (status.ok()) status = host->worker().Follow();
+      if (!status.ok()) {
         LogError(absl::StrCat("rank ", rank, " left: ", status.message()));
       }
     });
+  }
+  if (absl::Status status = group->hosts_[0]->Join(); !status.ok()) {
+    group->comms_[0]->Abort(std::string(status.message()));
+    return status;
   }
   group->loop_ =
       std::make_unique<NodeLoop>(options.node, group->hosts_[0]->engine(),

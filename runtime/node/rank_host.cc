@@ -13,18 +13,16 @@ absl::StatusOr<std::unique_ptr<RankHost>> RankHost::Create(const Checkpoint& che
                                                            const Clock& clock,
                                                            std::function<void(int, int)> progress) {
   auto host = std::unique_ptr<RankHost>(new RankHost());
-  absl::StatusOr<std::unique_ptr<RankEngine>> engine =
-      RankEngine::Create(checkpoint, options, comm, std::move(progress));
-  if (!engine.ok()) {
-    // The others wait for this rank at the exchange below.
-    comm.Abort(absl::StrCat("rank ", comm.rank(), " could not load: ", engine.status().message()));
-    return engine.status();
-  }
-  host->engine_ = *std::move(engine);
+  HEADWAY_ASSIGN_OR_RETURN(host->engine_,
+                           RankEngine::Create(checkpoint, options, comm, std::move(progress)));
   host->transport_ = std::move(transport);
   host->worker_ = std::make_unique<RankWorker>(*host->engine_, comm, host->transport_.get(), clock);
-  HEADWAY_ASSIGN_OR_RETURN(host->addresses_, host->worker_->ExchangeAddresses());
   return host;
+}
+
+absl::Status RankHost::Join() {
+  HEADWAY_ASSIGN_OR_RETURN(addresses_, worker_->ExchangeAddresses());
+  return absl::OkStatus();
 }
 
 }  // namespace headway

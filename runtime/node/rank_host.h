@@ -20,17 +20,20 @@ namespace headway {
 // others, for processes and for threads.
 class RankHost {
  public:
-  // Loads the rank's slice, then exchanges transport addresses with the other ranks (so every rank
-  // must come). `transport` may be null: a node that neither sends nor receives KV. References
-  // outlive the host.
+  // Loads the rank's slice; waits for no other rank. `transport` may be null: a node that neither
+  // sends nor receives KV. References outlive the host.
   static absl::StatusOr<std::unique_ptr<RankHost>> Create(
       const Checkpoint& checkpoint, const EngineOptions& options, Communicator& comm,
       std::unique_ptr<Transport> transport, const Clock& clock,
       std::function<void(int, int)> progress = {});
 
+  // Meets the other ranks and exchanges transport addresses. Every rank calls it once, when all
+  // have loaded: the communicator's patience is for steps, not for the differences of loading.
+  absl::Status Join();
+
   RankEngine& engine() { return *engine_; }
   RankWorker& worker() { return *worker_; }
-  // Of every rank; complete on the leader.
+  // Of every rank; complete on the leader, after Join.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
  private:
