@@ -21,6 +21,7 @@
 #include "runtime/transfer/send_buffers.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/transfer/ucx_library.h"
+#include "runtime/transfer/ucx_worker.h"
 
 namespace headway {
 namespace {
@@ -92,7 +93,6 @@ class UcxEndpoints : public Transport {
                   std::span<const std::span<const std::byte>> pieces, Done done) override;
 
  private:
-  absl::Status Configure();
   absl::StatusOr<std::shared_ptr<Peer>> Accept(const std::string& peer_address, size_t header_bytes,
                                                size_t payload_bytes, int64_t message_bytes);
 
@@ -121,9 +121,7 @@ class UcxEndpoints : public Transport {
   const UcxOptions options_;
   const Clock& clock_;
   SendBuffers buffers_;
-  ucp_context_h context_ = nullptr;
-  ucp_worker_h worker_ = nullptr;
-  int event_fd_ = -1;  // of the worker
+  std::unique_ptr<UcxWorker> worker_;
   int wake_fd_ = -1;
   std::string address_;
 
@@ -153,64 +151,19 @@ UcxEndpoints::~UcxEndpoints() {
     Wake();
     thread_.join();
   }
-  if (worker_ != nullptr) ucx_.ucp_worker_destroy(worker_);
+  worker_.reset();
   // Only now does UCX read none of their buffers. A message keeps its peer, so the circle is cut
   // here.
   for (const std::shared_ptr<Peer>& peer : active_) peer->in_flight.clear();
-  if (context_ != nullptr) ucx_.ucp_cleanup(context_);
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
-absl::Status UcxEndpoints::Configure() {
-  ucp_config_t* config;
-  HEADWAY_RETURN_IF_ERROR(
-      UcxStatus(ucx_, ucx_.ucp_config_read(nullptr, nullptr, &config), "UCX configuration"));
-  absl::Status status = UcxStatus(
-      ucx_, ucx_.ucp_config_modify(config, "TLS", options_.transports.c_str()), "UCX transports");
-  if (status.ok()) {
-    status =
-        UcxStatus(ucx_, ucx_.ucp_config_modify(config, "NET_DEVICES", options_.net_devices.c_str()),
-                  "UCX network devices");
-  }
-  if (status.ok()) {
-    ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    status = UcxStatus(
-        ucx_, ucx_.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_),
-        "UCX start");
-  }
-  ucx_.ucp_config_release(config);
-  return status;
-}
-
 absl::Status UcxEndpoints::Start() {
-  HEADWAY_RETURN_IF_ERROR(Configure());
-  ucp_worker_params_t worker_params{};
-  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  // Created and destroyed here, used by the thread between.
-  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  HEADWAY_RETURN_IF_ERROR(
-      UcxStatus(ucx_, ucx_.ucp_worker_create(context_, &worker_params, &worker_), "UCX worker"));
-  HEADWAY_RETURN_IF_ERROR(
-      UcxStatus(ucx_, ucx_.ucp_worker_get_efd(worker_, &event_fd_), "UCX event descriptor"));
-
-  ucp_am_handler_param_t handler{};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  handler.id = kActiveMessage;
-  handler.cb = OnMessage;
-  handler.arg = this;
-  HEADWAY_RETURN_IF_ERROR(UcxStatus(ucx_, ucx_.ucp_worker_set_am_recv_handler(worker_, &handler),
-                                    "UCX message handler"));
-
-  ucp_address_t* worker_address;
-  size_t length;
-  HEADWAY_RETURN_IF_ERROR(UcxStatus(
-      ucx_, ucx_.ucp_worker_get_address(worker_, &worker_address, &length), "UCX address"));
-  address_ = WrapUcxAddress({reinterpret_cast<const char*>(worker_address), length});
-  ucx_.ucp_worker_release_address(worker_, worker_address);
-
+  HEADWAY_ASSIGN_OR_RETURN(worker_,
+                           UcxWorker::Create(ucx_, options_.transports, options_.net_devices));
+  HEADWAY_RETURN_IF_ERROR(worker_->SetHandler(kActiveMessage, OnMessage, this));
+  HEADWAY_ASSIGN_OR_RETURN(const std::string worker_address, worker_->Address());
+  address_ = WrapUcxAddress(worker_address);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) {
     return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", std::strerror(errno)));
@@ -336,7 +289,7 @@ void UcxEndpoints::Run() {
   while (TakeInbox()) {
     bool moved = false;
     // Bounded, so that a stream of arrivals does not keep messages from leaving.
-    for (int i = 0; i < 64 && ucx_.ucp_worker_progress(worker_) != 0; ++i) moved = true;
+    for (int i = 0; i < 64 && ucx_.ucp_worker_progress(worker_->handle()) != 0; ++i) moved = true;
     const int64_t now = clock_.NowNanos();
     for (size_t i = 0; i < active_.size(); ++i) {
       ExpireDeadlines(*active_[i], now);
@@ -438,12 +391,12 @@ void UcxEndpoints::Connect(Peer& peer) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = OnPeerFailure;
   params.err_handler.arg = &peer;
-  ucs_status_t status = ucx_.ucp_ep_create(worker_, &params, &peer.endpoint);
+  ucs_status_t status = ucx_.ucp_ep_create(worker_->handle(), &params, &peer.endpoint);
   peer.watched = status == UCS_OK;
   if (status == UCS_ERR_UNREACHABLE) {
     // Shared memory refuses the mode that reports dead peers.
     params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
-    status = ucx_.ucp_ep_create(worker_, &params, &peer.endpoint);
+    status = ucx_.ucp_ep_create(worker_->handle(), &params, &peer.endpoint);
   }
   peer.failure = UcxStatus(ucx_, status, "no connection");
   if (!peer.failure.ok()) peer.endpoint = nullptr;
@@ -517,11 +470,11 @@ void UcxEndpoints::ForgetIdlePeers() {
 }
 
 void UcxEndpoints::Wait() {
-  pollfd descriptors[2] = {{wake_fd_, POLLIN, 0}, {event_fd_, POLLIN, 0}};
+  pollfd descriptors[2] = {{wake_fd_, POLLIN, 0}, {worker_->event_fd(), POLLIN, 0}};
   int count = 2;
   timespec pause{};
   timespec* timeout = nullptr;
-  if (ucx_.ucp_worker_arm(worker_) == UCS_OK) {
+  if (ucx_.ucp_worker_arm(worker_->handle()) == UCS_OK) {
     fruitless_looks_ = 0;
     if (!active_.empty()) {
       pause.tv_nsec = kDeadlineCheckMillis * 1'000'000;
@@ -552,7 +505,7 @@ void UcxEndpoints::Shutdown() {
     for (std::unique_ptr<Message>& message : queue) Release(std::move(message), cancelled);
   }
   ucp_request_param_t param{};
-  void* flush = ucx_.ucp_worker_flush_nbx(worker_, &param);
+  void* flush = ucx_.ucp_worker_flush_nbx(worker_->handle(), &param);
   if (UCS_PTR_IS_ERR(flush)) flush = nullptr;
   auto busy = [&] {
     if (flush != nullptr && ucx_.ucp_request_check_status(flush) == UCS_INPROGRESS) return true;
@@ -563,7 +516,7 @@ void UcxEndpoints::Shutdown() {
   };
   const int64_t deadline = Clock::Real().NowNanos() + options_.close_grace_nanos;
   while (busy() && Clock::Real().NowNanos() < deadline) {
-    if (ucx_.ucp_worker_progress(worker_) == 0) {
+    if (ucx_.ucp_worker_progress(worker_->handle()) == 0) {
       const timespec pause = {0, kShortestPauseNanos};
       nanosleep(&pause, nullptr);
     }
@@ -585,9 +538,7 @@ absl::StatusOr<std::unique_ptr<Transport>> UcxTransport::Create(const UcxOptions
                                                                 const Clock& clock) {
   HEADWAY_ASSIGN_OR_RETURN(const UcxLibrary* ucx, UcxLibrary::Load());
   auto transport = std::make_unique<UcxEndpoints>(*ucx, options, clock);
-  HEADWAY_RETURN_IF_ERROR(Annotate(
-      transport->Start(), absl::StrCat("KV transport over UCX transports \"", options.transports,
-                                       "\" and network devices \"", options.net_devices, "\"")));
+  HEADWAY_RETURN_IF_ERROR(Annotate(transport->Start(), "KV transport"));
   return transport;
 }
 
