@@ -166,12 +166,23 @@ std::string With(const std::function<void(GgufImage&)>& change) {
   return image.Build();
 }
 
+// The value of a key: `depth` arrays, one in the other, around an empty one.
 std::string NestedArrays(int depth) {
   std::string value;
   for (int i = 0; i < depth; ++i) {
     value += Raw(static_cast<uint32_t>(GgufType::kArray)) + Raw<uint64_t>(1);
   }
   return value + Raw(static_cast<uint32_t>(GgufType::kUint8)) + Raw<uint64_t>(0);
+}
+
+TEST(GgufFileTest, ArraysNestEightDeepAndNoDeeper) {
+  const auto parse = [](int arrays) {
+    const std::string image =
+        GgufImage().Key("deep", GgufType::kArray, NestedArrays(arrays - 1)).Build();
+    return ParseGguf(Bytes(image)).status();
+  };
+  EXPECT_TRUE(parse(8).ok()) << parse(8);
+  EXPECT_EQ(parse(9), absl::InvalidArgumentError("key 'deep': arrays nested more than 8 deep"));
 }
 
 // A file with one tensor over `data_bytes` of data.
