@@ -4,14 +4,19 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/packed_layout.h"
+#include "kernels/cpu/make_ops.h"
 #include "kernels/reference/scalar_math.h"
 #include "runtime/base/check.h"
 #include "runtime/tensor/block_formats.h"
 #include "runtime/tensor/half.h"
 
 namespace headway::kernels {
+namespace cpu {
+extern const Table kEmulatedAvx512Table;
+}
 namespace {
+
+constexpr Ops kEmulatedAvx512Ops = cpu::MakeOps<cpu::kEmulatedAvx512Table>("emulated avx512");
 
 uint16_t RandomScale(Random& random) {
   switch (random.Below(16)) {
@@ -155,6 +160,9 @@ std::vector<Machine> AllMachines(const WorkspaceLimits& limits) {
   machines.emplace_back(ReferenceOps(), 1, limits);
   for (const Ops* ops : SupportedCpuOps()) {
     for (int threads : {1, 2, 3}) machines.emplace_back(*ops, threads, limits);
+  }
+  if (std::string_view(BestCpuOps().name) == "avx2") {
+    machines.emplace_back(kEmulatedAvx512Ops, 2, limits);
   }
   return machines;
 }

@@ -92,7 +92,8 @@ struct Machine {
 // Limits that hold for every test.
 WorkspaceLimits TestLimits();
 
-// The reference first, then every table of this processor with 1, 2 and 3 threads.
+// The reference first, then every table of this processor with 1, 2 and 3 threads; the AVX-512
+// kernels on emulated intrinsics (2 threads) where the processor has AVX2 but not AVX-512.
 std::vector<Machine> AllMachines(const WorkspaceLimits& limits = TestLimits());
 
 // Runs `op` on every machine and expects what `result` returns afterwards to have the reference's

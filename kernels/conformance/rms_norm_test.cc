@@ -100,7 +100,6 @@ TEST(RmsNormConformance, TinyLargeAndNotANumber) {
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before | 0x8040);
     for (Machine& m : machines) {
-      if (m.ops == &ReferenceOps()) continue;
       ASSERT_TRUE(op(*m.ops, m.stream()).ok());
       EXPECT_EQ(BytesOf(output.data), expected) << m.Name();
     }
