@@ -140,7 +140,12 @@ class FakeNode::Service : public v1::Node::CallbackService {
     std::lock_guard lock(node_.mutex_);
     node_.last_reserve_ = *request;
     if (!node_.script_.reserve.ok()) return Answer(context, node_.script_.reserve);
-    reply->set_reservation_id(node_.next_reservation_++);
+    if (node_.script_.lose_reserve) {
+      // Granted, and the answer does not come: the call stays open until its caller leaves.
+      node_.reservations_.insert(request->reservation_id());
+      return new LostCall(node_);
+    }
+    reply->set_reservation_id(request->reservation_id());
     reply->set_epoch(7);
     reply->set_lease_ms(request->lease_ms());
     reply->set_degree(node_.info_.degree());
@@ -154,7 +159,8 @@ class FakeNode::Service : public v1::Node::CallbackService {
                                     const v1::ReleaseRequest* request, v1::ReleaseReply*) override {
     {
       std::lock_guard lock(node_.mutex_);
-      if (request->epoch() == 7) node_.reservations_.erase(request->reservation_id());
+      if (request->epoch() == 7 || request->epoch() == 0)
+        node_.reservations_.erase(request->reservation_id());
     }
     node_.Note("Release");
     return Answer(context, absl::OkStatus());
@@ -272,6 +278,20 @@ class FakeNode::Service : public v1::Node::CallbackService {
     const absl::Status status_;
     std::mutex mutex_;
     bool ended_ = false;
+  };
+
+  // Never answers by itself.
+  class LostCall : public grpc::ServerUnaryReactor {
+   public:
+    explicit LostCall(FakeNode& node) : node_(node) {}
+    void OnCancel() override {
+      node_.Note("cancelled");
+      Finish(grpc::Status::CANCELLED);
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    FakeNode& node_;
   };
 
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,

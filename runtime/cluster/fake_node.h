@@ -35,6 +35,7 @@ class FakeNode {
     // never. Prefill waits likewise when hold_prefill.
     int hold_after = -1;
     bool hold_prefill = false;
+    bool lose_reserve = false;  // grants, but never answers
     // What the calls answer in place of their result; Generate and Decode after their tokens (the
     // last of which then is not marked as such).
     absl::Status load, reserve, prefill, stream, score;
@@ -91,7 +92,6 @@ class FakeNode {
   std::vector<std::string> events_;
   std::set<uint64_t> reservations_;
   int tokens_sent_ = 0;
-  uint64_t next_reservation_ = 1;
   std::set<Held*> held_;
   v1::ReserveRequest last_reserve_;
   v1::PrefillRequest last_prefill_;

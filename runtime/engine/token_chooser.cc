@@ -1,6 +1,7 @@
 #include "runtime/engine/token_chooser.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -47,15 +48,20 @@ absl::StatusOr<TokenEvent> TokenChooser::Choose(std::span<const float> logits,
   return event;
 }
 
-void TokenChooser::Score(std::span<const float> logits, int32_t token, int top,
-                         std::vector<float>& logprobs,
-                         std::vector<std::vector<TokenEvent::Alternative>>& tops) {
+absl::Status TokenChooser::Score(std::span<const float> logits, int32_t token, int top,
+                                 std::vector<float>& logprobs,
+                                 std::vector<std::vector<TokenEvent::Alternative>>& tops) {
   kernels::TokenLogprob chosen;
   top_.clear();
   kernels::Logprobs(logits, token, top, workspace_, &chosen, &top_);
+  if (std::isnan(chosen.logprob)) {
+    return absl::InvalidArgumentError(absl::StrCat("score: the log-probability of token ", token,
+                                                   " is nan: are the checkpoint's weights sound?"));
+  }
   logprobs.push_back(chosen.logprob);
   auto& alternatives = tops.emplace_back();
   for (const kernels::TokenLogprob& t : top_) alternatives.push_back({t.token, t.logprob});
+  return absl::OkStatus();
 }
 
 }  // namespace headway

@@ -25,9 +25,11 @@ class TokenChooser {
   absl::StatusOr<TokenEvent> Choose(std::span<const float> logits, const SamplingParams& params,
                                     int index, int64_t position);
 
-  // Appends log p(token) and the `top` most likely tokens of one row.
-  void Score(std::span<const float> logits, int32_t token, int top, std::vector<float>& logprobs,
-             std::vector<std::vector<TokenEvent::Alternative>>& tops);
+  // Appends log p(token) and the `top` most likely tokens of one row. InvalidArgument when the
+  // logits hold a NaN.
+  absl::Status Score(std::span<const float> logits, int32_t token, int top,
+                     std::vector<float>& logprobs,
+                     std::vector<std::vector<TokenEvent::Alternative>>& tops);
 
  private:
   bool Ends(const SamplingParams& params, int32_t token) const;

@@ -80,7 +80,11 @@ absl::Status WaitForNodes(Membership& members, const StopSignal& signal) {
     if (!absl::IsDeadlineExceeded(status) || stop.revents != 0) {
       return stop.revents != 0 ? absl::OkStatus() : status;
     }
-    if (Clock::Real().NowSeconds() > deadline) return status;
+    if (Clock::Real().NowSeconds() > deadline) {
+      if (!members.Serving()) return status;
+      LogWarning(absl::StrCat("serving without some nodes: ", std::string(status.message())));
+      return absl::OkStatus();
+    }
   }
 }
 
@@ -90,16 +94,22 @@ absl::Status RunRouter(const RouterMainOptions& options) {
   const StopSignal signal;
   SetLogName("router");
   std::unique_ptr<PromptEncoder> encoder;
+  RouterOptions router_options;
   {
     HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                              Checkpoint::Open(options.model));
     HEADWAY_ASSIGN_OR_RETURN(encoder, ReadText(*checkpoint));
+    if (encoder->tokenizer() != nullptr) {
+      router_options.end_token_ids = encoder->tokenizer()->end_ids();
+    } else {
+      HEADWAY_ASSIGN_OR_RETURN(router_options.end_token_ids, ReadEndTokenIds(*checkpoint));
+    }
   }
   const std::vector<NodeAddress> nodes = AllNodes(options);
   auto members = std::make_unique<Membership>(nodes, MembershipOptions(), Clock::Real());
   HEADWAY_RETURN_IF_ERROR(WaitForNodes(*members, signal));
 
-  Router router(*members, *encoder, RouterOptions(), Clock::Real());
+  Router router(*members, *encoder, router_options, Clock::Real());
   const std::unique_ptr<grpc::Service> service =
       NewInferenceService(router, InferenceServiceOptions());
   HEADWAY_ASSIGN_OR_RETURN(
@@ -110,9 +120,9 @@ absl::Status RunRouter(const RouterMainOptions& options) {
                        server->address()));
   const absl::Status told = WriteReadyLine(options.ready_fd, server->address());
   if (told.ok()) WaitReadable(signal.fd(), /*second=*/-1);
+  // From here on the server does not serve, whatever becomes of the nodes.
+  members->Stop();
   server->Shutdown(kDrainSeconds);
-  // No request is left to use the nodes, and their thread must not speak to a server that is gone.
-  members.reset();
   return told;
 }
 

@@ -294,6 +294,12 @@ class PackedWeights final : public Weights {
                     const TensorNames& names, const RankShard& shard, Arena& arena,
                     const std::function<void(int)>& layer_done) {
     SlicePacker packer(checkpoint, config, names, shard, arena);
+    if (const std::string more = names.Layer(config.layers, names.attention_norm, ".weight");
+        checkpoint.Has(more)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", more, "' is of a layer beyond the ", config.layers,
+                       " that the configuration names: one of the two is wrong"));
+    }
     layers_.assign(config.layers, {});
     for (int i = 0; i < config.layers; ++i) {
       HEADWAY_RETURN_IF_ERROR(packer.Layer(i, layers_[i]));

@@ -36,9 +36,14 @@ uint64_t NodeLoop::Reserve(ReserveTask task) {
                          task.max_tokens, "; the model has ", engine_.limits().max_positions,
                          " positions on this node"));
       }
+      if (by_reservation_.contains(task.reservation_id)) {
+        return absl::AlreadyExistsError(
+            absl::StrCat("reservation ", task.reservation_id, " exists already"));
+      }
       auto sequence = std::make_unique<Sequence>();
       sequence->id = id;
       sequence->kind = Sequence::Kind::kDecode;
+      sequence->reservation.reservation_id = task.reservation_id;
       sequence->request_id = std::move(task.request_id);
       sequence->prompt_tokens = task.prompt_tokens;
       sequence->sampling.max_tokens = task.max_tokens;
@@ -55,9 +60,9 @@ uint64_t NodeLoop::Reserve(ReserveTask task) {
 void NodeLoop::GrantReservation(Sequence& sequence) {
   sequence.state = Sequence::State::kReserved;
   ReservationGrant& grant = sequence.reservation;
-  do {
+  while (grant.reservation_id == 0 || by_reservation_.contains(grant.reservation_id)) {
     grant.reservation_id = NewReservationId();
-  } while (by_reservation_.contains(grant.reservation_id));
+  }
   grant.epoch = options_.epoch;
   grant.degree = static_cast<int>(rank_addresses_.size());
   grant.rank_addresses = rank_addresses_;
@@ -204,7 +209,8 @@ void NodeLoop::ExpireLeases() {
 
 void NodeLoop::Release(uint64_t reservation_id, uint64_t epoch) {
   Post([this, reservation_id, epoch](uint64_t) {
-    if (!health().ok() || epoch != options_.epoch || options_.role != NodeRole::kDecode) return;
+    if (!health().ok() || options_.role != NodeRole::kDecode) return;
+    if (epoch != 0 && epoch != options_.epoch) return;
     auto known = by_reservation_.find(reservation_id);
     if (known == by_reservation_.end()) return;
     if (sequences_.at(known->second)->state != Sequence::State::kReserved) return;

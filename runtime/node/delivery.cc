@@ -21,7 +21,12 @@ void NodeLoop::DeliverRows(Sequence& sequence, const SpanRef& span) {
                                                       engine_.logits(span.first_logit_row + i)));
     }
   }
-  if (sequence.kind == Sequence::Kind::kScore) DeliverScores(sequence, span);
+  if (sequence.kind == Sequence::Kind::kScore) {
+    if (absl::Status status = DeliverScores(sequence, span); !status.ok()) {
+      End(sequence.id, status);
+      return;
+    }
+  }
   sequence.computed += span.count;
   if (sequence.remaining() > 0) return;
   if (sequence.kind == Sequence::Kind::kScore) {
@@ -54,14 +59,15 @@ void NodeLoop::DeliverToken(Sequence& sequence, int logit_row) {
   if (last) End(sequence.id, absl::OkStatus());
 }
 
-void NodeLoop::DeliverScores(Sequence& sequence, const SpanRef& span) {
+absl::Status NodeLoop::DeliverScores(Sequence& sequence, const SpanRef& span) {
   for (int i = 0; i < span.count; ++i) {
     const size_t position = static_cast<size_t>(sequence.computed) + i;
     if (position + 1 >= sequence.tokens.size()) break;
-    chooser_.Score(engine_.logits(span.first_logit_row + i), sequence.tokens[position + 1],
-                   sequence.score_top, sequence.score_result.token_logprobs,
-                   sequence.score_result.top);
+    HEADWAY_RETURN_IF_ERROR(chooser_.Score(
+        engine_.logits(span.first_logit_row + i), sequence.tokens[position + 1], sequence.score_top,
+        sequence.score_result.token_logprobs, sequence.score_result.top));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace headway

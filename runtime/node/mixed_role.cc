@@ -3,6 +3,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/node/node_loop.h"
+#include "runtime/request/validate.h"
 
 namespace headway {
 
@@ -38,6 +39,10 @@ uint64_t NodeLoop::Score(ScoreTask task) {
             "scoring needs a prefill or mixed node; this is a decode node");
       }
       HEADWAY_RETURN_IF_ERROR(CheckTokens(task.ids, 0));
+      if (task.top < 0 || task.top > kMaxLogprobs) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("top is ", task.top, "; it must be from 0 to ", kMaxLogprobs));
+      }
       auto sequence = std::make_unique<Sequence>();
       sequence->id = id;
       sequence->kind = Sequence::Kind::kScore;

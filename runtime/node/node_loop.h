@@ -65,7 +65,7 @@ class NodeLoop {
   // Ends a sequence with Cancelled within two steps; its blocks are free again then. No effect on
   // an ended one.
   void Cancel(uint64_t handle);
-  // Gives back a reservation that nobody decodes.
+  // Gives back a reservation that nobody decodes. Epoch 0: of any.
   void Release(uint64_t reservation_id, uint64_t epoch);
   // Calls `done` with a snapshot; at once when the loop has ended.
   void Load(std::function<void(NodeLoad)> done);
@@ -108,7 +108,7 @@ class NodeLoop {
   void Deliver();
   void DeliverRows(Sequence& sequence, const SpanRef& span);
   void DeliverToken(Sequence& sequence, int logit_row);
-  void DeliverScores(Sequence& sequence, const SpanRef& span);
+  absl::Status DeliverScores(Sequence& sequence, const SpanRef& span);
   void HandleReports(const RankCommand& command, const RankWorker::Reports& reports);
   void HandleArrival(Sequence& sequence, std::span<const ReceiveReport> ranks);
   void HandleDeparture(Sequence& sequence, std::span<const SendReport> ranks);

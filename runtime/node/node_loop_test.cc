@@ -307,6 +307,23 @@ TEST_F(NodeLoopTest, CancellingFreesTheBlocksOfEveryStage) {
   WaitIdle(decode->loop());
 }
 
+TEST_F(NodeLoopTest, AReservationMayBeNamedByWhoAsks) {
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+  Answer<ReservationGrant> grant, again;
+  decode->loop().Reserve(
+      {.prompt_tokens = 37, .max_tokens = 4, .reservation_id = 4711, .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok()) << grant.Wait().status();
+  EXPECT_EQ(grant.Wait()->reservation_id, 4711u);
+  decode->loop().Reserve(
+      {.prompt_tokens = 37, .max_tokens = 4, .reservation_id = 4711, .done = again.Callback()});
+  EXPECT_EQ(again.Wait().status().code(), absl::StatusCode::kAlreadyExists);
+  decode->loop().Release(4711, grant.Wait()->epoch + 1);
+  EXPECT_EQ(LoadOf(decode->loop()).reservations, 1);
+  // Who got no answer knows no epoch.
+  decode->loop().Release(4711, 0);
+  WaitIdle(decode->loop());
+}
+
 TEST_F(NodeLoopTest, AReservationEndsWithItsLease) {
   std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 2);
   Answer<ReservationGrant> grant;
@@ -396,6 +413,15 @@ TEST_F(NodeLoopTest, RefusesWhatItCannotServeAndGoesOn) {
   RecordingSink sink;
   tiny->loop().Generate({.prompt = Prompt(0), .sampling = Greedy(64), .sink = &sink});
   EXPECT_EQ(sink.Wait().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(NodeLoopTest, ScoreTakesNoMoreAlternativesThanARequestMay) {
+  std::unique_ptr<LocalGroup> group = Start(NodeRole::kMixed, 1);
+  for (int top : {-1, 21}) {
+    Answer<ScoreResult> answer;
+    group->loop().Score({.ids = {1, 2}, .top = top, .done = answer.Callback()});
+    EXPECT_EQ(answer.Wait().status().code(), absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST_F(NodeLoopTest, RequestsWaitForBlocksInOrder) {

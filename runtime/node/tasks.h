@@ -32,6 +32,7 @@ struct ReserveTask {
   int prompt_tokens = 0;
   int max_tokens = 0;
   int64_t lease_ms = 0;
+  uint64_t reservation_id = 0;  // 0: the node chooses
   std::function<void(absl::StatusOr<ReservationGrant>)> done;
 };
 

@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeChat(
     const std::vector<text::ChatMessage>& messages) const {
   if (chat_template_ == nullptr) {
     return absl::FailedPreconditionError(
-        "prompt: the checkpoint has no chat template; give text or token ids in place of messages");
+        "prompt: the checkpoint has no chat template that can be used; give text or token ids in "
+        "place of messages");
   }
   if (messages.empty())
     return absl::InvalidArgumentError("chat has 0 messages, must have 1 or more");

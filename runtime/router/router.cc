@@ -19,27 +19,35 @@
 namespace headway {
 namespace {
 
-// Below 2^53, which every JSON reader holds exactly.
-uint64_t RandomSeed() {
+uint64_t RandomBits() {
   std::random_device device;
-  return ((static_cast<uint64_t>(device()) << 32) | device()) >> 11;
+  return (static_cast<uint64_t>(device()) << 32) | device();
 }
+
+// Below 2^53, which every JSON reader holds exactly.
+uint64_t RandomSeed() { return RandomBits() >> 11; }
 
 std::string RandomRequestId() {
-  std::random_device device;
-  return absl::StrCat("r-", absl::Hex(device(), absl::kZeroPad8),
-                      absl::Hex(device(), absl::kZeroPad8));
+  return absl::StrCat("r-", absl::Hex(RandomBits(), absl::kZeroPad16));
 }
 
-// Blocks that a decode node holds for a request until its Decode call has them. Gives them back
-// otherwise, whatever ended the request; a reservation that Decode has taken up already is left
-// alone by the node.
+// Whether an error is ours, not the client's and not that of a machine that is gone.
+bool IsFault(const absl::Status& status) {
+  return absl::IsInternal(status) || absl::IsDataLoss(status) || absl::IsUnknown(status);
+}
+
+// Blocks on a decode node, from the moment that they are asked for until a Decode call has taken
+// them up. Gives them back otherwise, whatever ended the request: even where it ended before the
+// node's answer came, since the name was chosen here. What Decode has taken up is left alone by the
+// node.
 class HeldReservation {
  public:
-  HeldReservation(NodeClient& node, v1::Reservation reservation, double release_seconds)
-      : node_(node), reservation_(std::move(reservation)), release_seconds_(release_seconds) {}
+  HeldReservation(NodeClient& node, double release_seconds)
+      : node_(node), release_seconds_(release_seconds) {
+    reservation_.set_reservation_id(RandomBits() | 1);
+  }
   ~HeldReservation() {
-    if (taken_) return;
+    if (!held_) return;
     // The request's own scope may have ended: that is why its blocks are given back.
     CallScope scope(CallScope::DeadlineAfter(release_seconds_));
     v1::ReleaseRequest request;
@@ -54,15 +62,25 @@ class HeldReservation {
   HeldReservation(const HeldReservation&) = delete;
   HeldReservation& operator=(const HeldReservation&) = delete;
 
+  absl::Status Take(CallScope& scope, v1::ReserveRequest request) {
+    request.set_reservation_id(reservation_.reservation_id());
+    absl::StatusOr<v1::Reservation> reserved = node_.Reserve(scope, request);
+    // A node that refuses holds nothing; one whose answer nobody waited for may.
+    held_ = reserved.ok() || absl::IsCancelled(reserved.status()) ||
+            absl::IsDeadlineExceeded(reserved.status());
+    if (reserved.ok()) reservation_ = *std::move(reserved);
+    return reserved.status();
+  }
+
   const v1::Reservation& get() const { return reservation_; }
   // Decode has the blocks and frees them when its call ends.
-  void SetTaken() { taken_ = true; }
+  void SetTakenUp() { held_ = false; }
 
  private:
   NodeClient& node_;
-  const v1::Reservation reservation_;
   const double release_seconds_;
-  bool taken_ = false;
+  v1::Reservation reservation_;  // its name alone, until the node has answered
+  bool held_ = false;
 };
 
 }  // namespace
@@ -85,6 +103,8 @@ class Router::Generation {
     outcome_.timings.total_us = MicrosSince(start_nanos_);
     return std::move(outcome_);
   }
+
+  const std::string& request_id() const { return request_.id; }
 
  private:
   // Template, tokens, checks, seed: after this the request is one that every node takes.
@@ -143,11 +163,11 @@ class Router::Generation {
     NodeClient& decode = router_.nodes_.client(decode_index);
     outcome_.timings.decode_node = decode.address();
     const int64_t reserve_nanos = Now();
-    absl::StatusOr<v1::Reservation> reserved = decode.Reserve(
+    HeldReservation reservation(decode, router_.options_.release_seconds);
+    const absl::Status reserved = reservation.Take(
         scope_, ReserveMessage(request_, router_.nodes_.numerics_id(), LeaseMillis()));
-    if (!reserved.ok()) return Failed(decode_index, reserved.status());
+    if (!reserved.ok()) return Failed(decode_index, reserved);
     router_.nodes_.NoteReserved(decode_index, static_cast<int>(demand_.all_blocks));
-    HeldReservation reservation(decode, *std::move(reserved), router_.options_.release_seconds);
     outcome_.timings.reserve_us = MicrosSince(reserve_nanos);
 
     // The reservation may have waited for room.
@@ -190,7 +210,7 @@ class Router::Generation {
                                                 outcome_.output_tokens,
                                                 " tokens without a last one"));
       }
-      if (reservation != nullptr) reservation->SetTaken();
+      if (reservation != nullptr) reservation->SetTakenUp();
       HEADWAY_RETURN_IF_ERROR(Deliver(node, batch));
     }
     // After its last token a call is about to end by itself, and need not be cancelled.
@@ -273,7 +293,12 @@ Router::Router(Membership& nodes, const PromptEncoder& encoder, const RouterOpti
 
 absl::StatusOr<GenerateOutcome> Router::Generate(CallScope& scope, const GenerateInput& input,
                                                  DeltaSink& sink) {
-  return Generation(*this, scope, input, sink).Run();
+  Generation generation(*this, scope, input, sink);
+  absl::StatusOr<GenerateOutcome> outcome = generation.Run();
+  if (IsFault(outcome.status())) {
+    LogError(absl::StrCat("request ", generation.request_id(), ": ", outcome.status().ToString()));
+  }
+  return outcome;
 }
 
 absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& input) {

@@ -183,6 +183,7 @@ class NodeService final : public v1::Node::CallbackService {
                                    .prompt_tokens = request->prompt_tokens(),
                                    .max_tokens = request->max_tokens(),
                                    .lease_ms = request->lease_ms(),
+                                   .reservation_id = request->reservation_id(),
                                    .done = [call, reply](absl::StatusOr<ReservationGrant> grant) {
                                      if (grant.ok()) ToProto(*grant, *reply);
                                      call->Answer(grant.status());
