@@ -117,6 +117,18 @@ void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
           absl::StrCat("the manifest names ", task.manifest.ranks.size(), " ranks, this node has ",
                        rank_addresses_.size()));
     }
+    // Every block of the prompt, in every layer and head of every rank: a manifest that names fewer
+    // would agree with itself and leave old blocks in their places.
+    const int blocks = BlocksFor(sequence->prompt_tokens) - sequence->reservation.first_block;
+    for (size_t rank = 0; rank < task.manifest.ranks.size(); ++rank) {
+      const int64_t runs = int64_t{engine_.config().layers} * blocks *
+                           static_cast<int64_t>(engine_.plan().ranks[rank].kv_heads.size());
+      if (task.manifest.ranks[rank].runs != runs) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the manifest names ", task.manifest.ranks[rank].runs, " runs for rank ",
+                         rank, ", the prompt has ", runs));
+      }
+    }
     if (static_cast<int>(task.prompt.size()) != sequence->prompt_tokens ||
         task.sampling.max_tokens > sequence->sampling.max_tokens) {
       return absl::InvalidArgumentError(

@@ -359,17 +359,11 @@ TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
     Manifest manifest = prefilled.Wait()->manifest;
     change(manifest);
     RecordingSink sink;
-    const uint64_t handle = decode->loop().Decode({.prompt = sequences_[0],
-                                                   .first_token = prefilled.Wait()->first.token,
-                                                   .sampling = Greedy(4),
-                                                   .manifest = manifest,
-                                                   .sink = &sink});
-    (void)handle;
-    if (manifest.ranks.size() == 2 &&
-        manifest.ranks[1].runs > prefilled.Wait()->manifest.ranks[1].runs) {
-      LoadOf(decode->loop());
-      clock_.AdvanceSeconds(2);  // what is missing never comes: the lease ends it
-    }
+    decode->loop().Decode({.prompt = sequences_[0],
+                           .first_token = prefilled.Wait()->first.token,
+                           .sampling = Greedy(4),
+                           .manifest = manifest,
+                           .sink = &sink});
     absl::Status status = sink.Wait();
     decode->loop().Release(manifest.reservation_id, grant.Wait()->epoch);
     return status;
@@ -378,15 +372,37 @@ TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
   EXPECT_EQ(decode_with([](Manifest& m) { m.ranks[1].digest ^= 1; }).code(),
             absl::StatusCode::kDataLoss);
   EXPECT_EQ(decode_with([](Manifest& m) { --m.ranks[0].runs; }).code(),
-            absl::StatusCode::kDataLoss);
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(decode_with([](Manifest& m) { ++m.ranks[1].runs; }).code(),
-            absl::StatusCode::kDeadlineExceeded);
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(decode_with([](Manifest& m) { m.ranks[1] = {}; }).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(decode_with([](Manifest& m) { ++m.epoch; }).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(decode_with([](Manifest& m) { m.ranks.pop_back(); }).code(),
             absl::StatusCode::kInvalidArgument);
   WaitIdle(decode->loop());
   WaitIdle(prefill->loop());
+}
+
+TEST_F(NodeLoopTest, ATransferThatNeverComesEndsWithTheLease) {
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+  Answer<ReservationGrant> grant;
+  decode->loop().Reserve(
+      {.prompt_tokens = 37, .max_tokens = 4, .lease_ms = 1000, .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok());
+  const int64_t runs = int64_t{decode->leader_engine().config().layers} * 3 * 3;
+  RecordingSink sink;
+  decode->loop().Decode({.prompt = sequences_[0],
+                         .sampling = Greedy(4),
+                         .manifest = {.reservation_id = grant.Wait()->reservation_id,
+                                      .epoch = grant.Wait()->epoch,
+                                      .ranks = {{.runs = runs, .digest = 1}}},
+                         .sink = &sink});
+  EXPECT_EQ(LoadOf(decode->loop()).reservations, 1);
+  clock_.AdvanceSeconds(1.1);
+  EXPECT_EQ(sink.Wait().code(), absl::StatusCode::kDeadlineExceeded);
+  WaitIdle(decode->loop());
 }
 
 TEST_F(NodeLoopTest, RefusesWhatItCannotServeAndGoesOn) {

@@ -100,6 +100,7 @@ void Transcode(Archive& a, Command& c) {
     a.Number(open.reservation_id);
     a.Number(open.epoch);
     a.Numbers(open.block_table);
+    a.Number(open.first_block);
   });
   a.Numbers(c.closes);
   a.List(c.begin_sends, [&](auto& send) {

@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 
 RankCommand Everything() {
   RankCommand command;
-  command.opens = {{.reservation_id = 7, .epoch = 2, .block_table = {5, 6}}};
+  command.opens = {{.reservation_id = 7, .epoch = 2, .block_table = {5, 6}, .first_block = 1}};
   command.closes = {3, 4};
   command.begin_sends = {{.reservation_id = 9,
                           .epoch = 1,
@@ -43,6 +43,7 @@ TEST(RankCommandTest, ComesBackAsItWasEncoded) {
   ASSERT_EQ(back->opens.size(), 1u);
   EXPECT_EQ(back->opens[0].reservation_id, 7u);
   EXPECT_THAT(back->opens[0].block_table, ElementsAre(5, 6));
+  EXPECT_EQ(back->opens[0].first_block, 1);
   EXPECT_THAT(back->closes, ElementsAre(3u, 4u));
   ASSERT_EQ(back->begin_sends.size(), 1u);
   EXPECT_THAT(back->begin_sends[0].peer_addresses, ElementsAre(std::string("\0a", 2), "bc"));

@@ -49,8 +49,11 @@ RankWorker::RankWorker(RankEngine& engine, Communicator& comm, Transport* transp
                        const Clock& clock)
     : engine_(engine), comm_(comm), clock_(clock), transport_(transport) {
   if (transport_ != nullptr) {
-    sender_ = KvSender::Create(*transport_, engine_.kv().layers(), clock_);
-    receiver_ = KvReceiver::Create(*transport_, engine_.kv().layers());
+    const std::string name = absl::StrCat("rank-", comm_.rank());
+    sender_ = KvSender::Create(*transport_, engine_.kv().layers(), clock_, name);
+    receiver_ =
+        KvReceiver::Create(*transport_, engine_.kv().layers(),
+                           {.name = name, .kv_heads = engine_.plan().ranks[comm_.rank()].kv_heads});
   }
 }
 

@@ -1,6 +1,6 @@
 """What a user of the gRPC interface does, in Python: clients made from the protos, against whole clusters.
 
-Usage: client_test.py --headway BINARY [--model FILE]      (a GGUF file of SmolLM2; without it the text tests are skipped)
+Usage: client_suite.py --headway BINARY [--model FILE]      (a GGUF file of SmolLM2; without it the text tests are skipped)
 """
 import argparse
 import json
