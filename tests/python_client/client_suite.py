@@ -128,7 +128,8 @@ class ModelTest(ClusterTest):
 
     def test_chat_is_answered(self):
         text, tokens, summary = self.generate(
-            self.prompt(chat=[("user", "What is the capital of France?")]), max_tokens=32)
+            self.prompt(chat=[("system", "You answer in one short sentence."),
+                              ("user", "What is the capital of France?")]), max_tokens=32)
         self.assertIn("Paris", text)
         self.assertEqual(summary.finish_reason, self.pb.FINISH_REASON_STOP)
         end = self.stub.GetModel(self.pb.GetModelRequest(), timeout=SECONDS).end_token_ids
