@@ -517,7 +517,8 @@ absl::Status Evaluator::BindParameters(const Macro& macro, const Arguments& argu
     } else if (name == "caller") {
       HEADWAY_RETURN_IF_ERROR(SetVariable(name, value));
     } else if (macro.uses_kwargs) {
-      kwargs->Set(Value::Literal(name), value);
+      HEADWAY_ASSIGN_OR_RETURN(Value key, runtime_.MakeString(MarkedText(name, /*trusted=*/false)));
+      kwargs->Set(std::move(key), value);
     } else {
       return TemplateError(
           absl::StrCat("macro '", macro.name, "' takes no keyword argument '", name, "'"));

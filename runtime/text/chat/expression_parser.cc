@@ -200,15 +200,14 @@ ExpressionParser::Result ExpressionParser::ParsePower() {
 
 ExpressionParser::Result ExpressionParser::ParseUnary(bool with_filters) {
   const int line = tokens_.line();
-  const Nesting::Level level(&nesting_);
-  HEADWAY_RETURN_IF_ERROR(nesting_.Check(line));
   ExpressionPtr node;
-  if (tokens_.TakeOperator("-")) {
-    HEADWAY_ASSIGN_OR_RETURN(node, ParseUnary(/*with_filters=*/false));
-    node = Make(line, Unary{Unary::Op::kMinus, std::move(node)});
-  } else if (tokens_.TakeOperator("+")) {
-    HEADWAY_ASSIGN_OR_RETURN(node, ParseUnary(/*with_filters=*/false));
-    node = Make(line, Unary{Unary::Op::kPlus, std::move(node)});
+  if (tokens_.IsOperator("-") || tokens_.IsOperator("+")) {
+    const auto op = tokens_.IsOperator("-") ? Unary::Op::kMinus : Unary::Op::kPlus;
+    const Nesting::Level level(&nesting_);
+    HEADWAY_RETURN_IF_ERROR(nesting_.Check(line));
+    tokens_.Advance();
+    HEADWAY_ASSIGN_OR_RETURN(ExpressionPtr operand, ParseUnary(/*with_filters=*/false));
+    node = Make(line, Unary{op, std::move(operand)});
   } else {
     HEADWAY_ASSIGN_OR_RETURN(node, ParsePrimary());
   }

@@ -19,8 +19,9 @@ namespace {
 constexpr int kMaxWidth = 4096;  // and precision
 
 struct Spec {
-  std::string fill = " ";
-  char align = 0;  // < > ^; 0: numbers right, texts left
+  MarkedText fill = MarkedText(" ", true);
+  bool trusted = true;  // what asks for this: a number formatted by a user's text is the user's
+  char align = 0;       // < > ^; 0: numbers right, texts left
   bool plus = false;
   bool zero = false;
   int width = 0;
@@ -86,7 +87,7 @@ absl::Status FormatOne(Runtime& runtime, const Value& value, const Spec& spec, T
       const size_t sign = number[0] == '-' || number[0] == '+' ? 1 : 0;
       while (number.size() < static_cast<size_t>(spec.width)) number.insert(sign, "0");
     }
-    builder.Append(number, !value.from_request());
+    builder.Append(number, spec.trusted && !value.from_request());
   }
   HEADWAY_ASSIGN_OR_RETURN(MarkedText text, builder.TakeText());
   if (is_text && spec.precision >= 0) {
@@ -96,22 +97,24 @@ absl::Status FormatOne(Runtime& runtime, const Value& value, const Spec& spec, T
   const size_t missing = spec.width > static_cast<int>(length) ? spec.width - length : 0;
   const char align = spec.align != 0 ? spec.align : is_text && !value.is_number() ? '<' : '>';
   const size_t before = align == '<' ? 0 : align == '>' ? missing : missing / 2;
-  for (size_t i = 0; i < before; ++i) out->Append(spec.fill, true);
+  for (size_t i = 0; i < before; ++i) out->Append(spec.fill);
   out->Append(text);
-  for (size_t i = before; i < missing; ++i) out->Append(spec.fill, true);
+  for (size_t i = before; i < missing; ++i) out->Append(spec.fill);
   return absl::OkStatus();
 }
 
 // What stands behind the colon in {0:...}.
-absl::StatusOr<Spec> ParseSpec(std::string_view text, const Value& value) {
+absl::StatusOr<Spec> ParseSpec(const MarkedText& marked, const Value& value) {
+  const std::string_view text = marked.bytes();
   Spec spec;
+  spec.trusted = marked.all_trusted();
   spec.type = value.is_number() && !value.is_bool() ? 0 : 's';
   size_t i = 0;
   const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^'; };
   if (!text.empty()) {
     const size_t fill = Utf8Length(text[0]);
     if (text.size() > fill && is_align(text[fill])) {
-      spec.fill = text.substr(0, fill);
+      spec.fill = marked.Range(0, fill);
       spec.align = text[fill];
       i = fill + 1;
     } else if (is_align(text[0])) {
@@ -157,6 +160,7 @@ absl::StatusOr<Value> FormatPercent(Runtime& runtime, const MarkedText& format,
     const bool trusted = format.trusted_at(i);
     ++i;
     Spec spec;
+    spec.trusted = trusted;
     for (; i < text.size() && std::string_view("-+0 #").find(text[i]) != std::string_view::npos;
          ++i) {
       if (text[i] == '-') spec.align = '<';
@@ -213,9 +217,9 @@ absl::StatusOr<Value> FormatBraces(Runtime& runtime, const MarkedText& format,
     if (text[i] == '}' || end == std::string_view::npos) return BadFormat("unmatched brace");
     std::string_view field = text.substr(i + 1, end - i - 1);
     if (field.find('{') != std::string_view::npos) return BadFormat("nested fields");
-    std::string_view spec_text;
+    MarkedText spec_text;
     if (const size_t colon = field.find(':'); colon != std::string_view::npos) {
-      spec_text = field.substr(colon + 1);
+      spec_text = format.Range(i + 1 + colon + 1, end);
       field = field.substr(0, colon);
     }
     char conversion = 's';

@@ -77,7 +77,10 @@ absl::StatusOr<std::shared_ptr<Dict>> DictOf(Runtime& runtime, const Arguments& 
   if (!arguments.positional.empty()) {
     HEADWAY_RETURN_IF_ERROR(CopyInto(runtime, arguments.positional[0], dict.get()));
   }
-  for (const auto& [name, value] : arguments.named) dict->Set(Value::Literal(name), value);
+  for (const auto& [name, value] : arguments.named) {
+    HEADWAY_ASSIGN_OR_RETURN(Value key, runtime.MakeString(MarkedText(name, /*trusted=*/false)));
+    dict->Set(std::move(key), value);
+  }
   return dict;
 }
 

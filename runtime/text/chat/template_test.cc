@@ -97,6 +97,10 @@ TEST(TemplateTest, LimitsAreNamed) {
   EXPECT_EQ(code("{{ 'a' * 10 ** 12 }}"), exhausted);
   EXPECT_EQ(code("{{ 9 ** 9 ** 9 }}"), exhausted);
   EXPECT_EQ(code("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), exhausted);
+  // As deep on the stack as it gets: calls inside nested lists.
+  EXPECT_EQ(code("{% macro f() %}{{ " + std::string(150, '[') + "f()" + std::string(150, ']') +
+                 " }}{% endmacro %}{{ f() }}"),
+            exhausted);
   EXPECT_EQ(code("{{ 'a' * 9000000 }}"), exhausted);  // printed
   EXPECT_EQ(code("{% set ns = namespace(x=[]) %}{% for i in range(300) %}"
                  "{% set ns.x = [ns.x] %}{% endfor %}"),
@@ -133,10 +137,14 @@ TEST(TemplateTest, WorkOnLongTextsCountsAsSteps) {
   for (const char* body :
        {"{% set y = x | upper %}", "{% set y = 'b' in x %}", "{% set y = x.find('b') %}",
         "{% set y = x == x + '' %}", "{% set y = x[1:] %}", "{% set y = x | length %}",
-        "{% set y = {x: 1}[x] %}", "{% set y = x.split('b') %}"}) {
+        "{% set y = {x: 1}[x] %}", "{% set y = x.split('b') %}", "{% set y = x.strip(x) %}",
+        "{% set y = x.removeprefix(x) %}", "{% set y = x.rfind('b') %}",
+        "{% set y = [x, x] | unique | list %}", "{% set y = x | tojson %}",
+        "{% set y = x.isdigit() %}"}) {
     const auto start = std::chrono::steady_clock::now();
     const auto status = RenderPieces("{% set x = 'a' * 1000000 %}{% for i in range(99999) %}" +
-                                     std::string(body) + "{% endfor %}")
+                                         std::string(body) + "{% endfor %}",
+                                     Json::object(), {.steps = 100'000})
                             .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << body;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << body;
@@ -267,6 +275,14 @@ TEST(TemplateTest, TextOfTheRequestIsMarked) {
             "[7]1[8True77]");
   EXPECT_EQ(Marked("{{ [n] | tojson }}{{ '7' | int }}{{ (u ~ '7')[4:] | int }}", vars), "[[7]]77");
   EXPECT_EQ(Marked("{{ u | length }}", vars), "4");
+  // A format that came with the request fills with its own characters.
+  EXPECT_EQ(Marked("{{ f.format('a', 7) }}|{{ '{:<>4}'.format('a') }}", {{"f", "{:<>4}{:03d}"}}),
+            "[<<<]a[007]|<<<a");
+  EXPECT_EQ(Marked("{{ p % 7 }}", {{"p", "%03d"}}), "[007]");
+  // Names of arguments may come from the request.
+  EXPECT_EQ(
+      Marked("{{ dict(**d) }}{% macro m() %}{{ kwargs | list }}{% endmacro %}{{ m(**d) }}", vars),
+      "{'[key]': '[value]'}['[key]']");
 }
 
 TEST(TemplateTest, MoreThanTheGoldenCases) {
@@ -345,7 +361,9 @@ TEST(TemplateTest, ValuesOfTheRequest) {
   Json deep = 1;
   for (int i = 0; i < 300; ++i) deep = Json::array({deep});
   EXPECT_THAT(Render("{{ x }}", {{"x", deep}}), HasSubstr("deep"));
-  EXPECT_EQ(RenderPieces("", {{"x", std::string(70 << 20, 'a')}}).status().code(),
+  EXPECT_EQ(RenderPieces("", {{"x", std::string(2 << 20, 'a')}}, {.memory_bytes = 1 << 20})
+                .status()
+                .code(),
             absl::StatusCode::kResourceExhausted);
 }
 

@@ -128,6 +128,7 @@ struct Dict {
 // Arguments of a call.
 struct Arguments {
   std::vector<Value> positional;
+  // Names may come from the request (**message): as values they are not trusted.
   std::vector<std::pair<std::string, Value>> named;
 };
 
