@@ -38,8 +38,8 @@ class OrderedReduce {
 
   // The subtrees that this rank brings, ascending.
   virtual std::span<const TreeNode> local_nodes() const = 0;
-  // Where this rank's matrix of subtree i goes: [rows][columns] dense, filled before a Reduce of
-  // the same rows and columns, which overwrites it.
+  // Where this rank's matrix of subtree i goes: [rows][columns] dense, subtree after subtree
+  // without a gap. Filled before a Reduce of the same rows and columns, which overwrites it.
   virtual float* root_matrix(int i, int rows, int columns) = 0;
   // residual[row][c] += tree sum (+ bias[c], added to the sum first). All ranks end with the same
   // residual. `bias` may be null. InvalidArgument when rows * columns exceed max_elements, else the

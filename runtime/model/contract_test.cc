@@ -2,11 +2,13 @@
 // whatever else differs.
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/hash.h"
 #include "runtime/model/overlay_checkpoint.h"
 #include "runtime/model/rank_group.h"
 #include "tests/shared_data.h"
@@ -22,8 +24,11 @@ struct ContractCase {
   std::string model;
   NumericsOptions numerics;
   int tokens;                    // of the sequence under test
+  uint64_t bits;                 // hash of its logits
   std::string embedding_from{};  // take the embedding from another file
 };
+
+void PrintTo(const ContractCase& contract, std::ostream* out) { *out << contract.name; }
 
 std::vector<int32_t> RandomTokens(int count, int vocabulary, uint32_t seed) {
   std::mt19937 random(seed);
@@ -43,9 +48,15 @@ class ContractTest : public testing::TestWithParam<ContractCase> {
       base_ = std::move(checkpoint_);
       checkpoint_ = std::move(overlay);
     }
-    const auto group = New({.ops = &kernels::ReferenceOps()});
-    tokens_ = RandomTokens(GetParam().tokens, group->config().vocabulary, 1);
-    expected_ = Sequence(*group).Feed(tokens_, GetParam().tokens);
+    tokens_ = RandomTokens(GetParam().tokens, ReadModelConfig(*checkpoint_)->vocabulary, 1);
+    // Once a checkpoint: the reference is slow.
+    static std::map<std::string, LogitRows> cache;
+    LogitRows& expected = cache[GetParam().name];
+    if (expected.empty()) {
+      const auto group = New({.ops = &kernels::ReferenceOps()});
+      expected = Sequence(*group).Feed(tokens_, GetParam().tokens);
+    }
+    expected_ = expected;
   }
 
   static std::unique_ptr<Checkpoint> Open(const std::string& model) {
@@ -71,6 +82,13 @@ class ContractTest : public testing::TestWithParam<ContractCase> {
   LogitRows expected_;  // the whole prompt at once, one rank, one thread, the reference kernels
 };
 
+// On every machine. Changes only together with kernels::kCpuKernelVersion.
+TEST_P(ContractTest, BitsAreFixed) {
+  uint64_t bits = 0;
+  for (const auto& row : expected_) bits = HashCombine(bits, Hash64(std::as_bytes(std::span(row))));
+  EXPECT_EQ(bits, GetParam().bits) << std::hex << bits;
+}
+
 TEST_P(ContractTest, ChunksDoNotMatter) {
   const auto group = New({});
   for (const int chunk : {1, 3, 16, 17}) {
@@ -90,10 +108,8 @@ TEST_P(ContractTest, StaleCacheContentsDoNotMatter) {
 }
 
 TEST_P(ContractTest, DegreesThreadsAndKernelsDoNotMatter) {
-  std::vector<const kernels::Ops*> tables = kernels::SupportedCpuOps();
-  tables.push_back(&kernels::ReferenceOps());
   const int groups = New({})->plan().attention_groups();
-  for (const kernels::Ops* ops : tables) {
+  for (const kernels::Ops* ops : kernels::SupportedCpuOps()) {
     for (const auto& [degree, threads] :
          {std::pair(1, 1), {1, 2}, {1, 3}, {2, 1}, {3, 2}, {groups, 1}}) {
       SCOPED_TRACE(testing::Message()
@@ -209,15 +225,27 @@ constexpr NumericsOptions kQ8 = {.kv_dtype = DType::kF16, .activations = Activat
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, ContractTest,
     testing::Values(
-        ContractCase{"Float", "models/llama_gqa_9_3", kF32, 50},
-        ContractCase{"Bias", "models/llama_bias", {.kv_dtype = DType::kF16}, 40},
-        ContractCase{"Bf16", "models_bf16/llama_gqa_bf16", {.kv_dtype = DType::kBF16}, 33},
+        ContractCase{"Float", "models/llama_gqa_9_3", kF32, 50, 0x71b61732ac4c7a58},
+        ContractCase{
+            "Bias", "models/llama_bias", {.kv_dtype = DType::kF16}, 40, 0x2da91d2c05cd52e6},
+        ContractCase{"Bf16",
+                     "models_bf16/llama_gqa_bf16",
+                     {.kv_dtype = DType::kBF16},
+                     33,
+                     0xb284c86f07b55204},
         // More positions than one split of attention.
-        ContractCase{"LongF16", "gguf/llama_rope3_f16/model.gguf", {.kv_dtype = DType::kF16}, 300},
-        ContractCase{"Q8_0", "gguf/llama_q256/Q8_0.gguf", kQ8, 34},
-        ContractCase{"Q8_0FloatActivations", "gguf/llama_q256/Q8_0.gguf", kF32, 20},
-        ContractCase{"Q4_0", "gguf/llama_q256/Q4_0.gguf", kQ8, 34, "gguf/llama_q256/Q8_0.gguf"},
-        ContractCase{"Q4_1", "gguf/llama_q256/Q4_1.gguf", kQ8, 34, "gguf/llama_q256/Q8_0.gguf"}),
+        ContractCase{"LongF16",
+                     "gguf/llama_rope3_f16/model.gguf",
+                     {.kv_dtype = DType::kF16},
+                     300,
+                     0xda87b5c426a545c7},
+        ContractCase{"Q8_0", "gguf/llama_q256/Q8_0.gguf", kQ8, 34, 0xdf41a9b70f07633b},
+        ContractCase{"Q8_0FloatActivations", "gguf/llama_q256/Q8_0.gguf", kF32, 20,
+                     0xdf43aa2d01c2f677},
+        ContractCase{"Q4_0", "gguf/llama_q256/Q4_0.gguf", kQ8, 34, 0x4da37fa784c56fb9,
+                     "gguf/llama_q256/Q8_0.gguf"},
+        ContractCase{"Q4_1", "gguf/llama_q256/Q4_1.gguf", kQ8, 34, 0xcc1e016805a95a07,
+                     "gguf/llama_q256/Q8_0.gguf"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,7 +12,9 @@
 #include "runtime/comm/ordered_reduce.h"
 #include "runtime/device/float_environment.h"
 #include "runtime/device/host_buffer.h"
+#include "runtime/model/activation_buffer.h"
 #include "runtime/model/batch_rows.h"
+#include "runtime/model/logits_output.h"
 #include "runtime/model/rope_table.h"
 
 namespace headway {
@@ -25,38 +26,7 @@ using kernels::ActivationStride;
 using kernels::PackedLinear;
 
 constexpr int kMostRows = 1 << 16;
-constexpr int kLogitChunk = 64;  // rows whose logits cross between ranks at a time
 constexpr double kLog2E = 1.4426950408889634;
-
-// Input rows of linears, in memory for `rows` rows of `width` in either format.
-class ActivationBuffer {
- public:
-  absl::Status Allocate(int rows, int width) {
-    width_ = width;
-    if (width == 0) return absl::OkStatus();
-    const int64_t row_bytes = std::max(kernels::ActivationRowBytes(ActivationFormat::kF32, width),
-                                       kernels::ActivationRowBytes(ActivationFormat::kQ8, width));
-    HEADWAY_ASSIGN_OR_RETURN(memory_, HostBuffer::Allocate(row_bytes * rows));
-    return absl::OkStatus();
-  }
-  Activations As(ActivationFormat format) const {
-    return {.format = format,
-            .data = memory_.data(),
-            .width = width_,
-            .stride = ActivationStride(width_)};
-  }
-
- private:
-  HostBuffer memory_;
-  int width_ = 0;
-};
-
-// The rows of `activations` from `row` on.
-Activations From(Activations activations, int row) {
-  activations.data = static_cast<std::byte*>(activations.data) +
-                     row * kernels::ActivationRowBytes(activations.format, activations.width);
-  return activations;
-}
 
 // How the inputs of each linear of a layer are stored: 8 bits meet quantised weights only.
 struct LayerFormats {
@@ -106,9 +76,9 @@ class CpuForward final : public Forward {
         ops_(ops),
         comm_(comm),
         batch_(limits, config.vocabulary),
+        logits_(plan, comm),
         hidden_stride_(ActivationStride(config.hidden)),
         query_stride_(ActivationStride(shard_.query_heads() * config.head_dim)),
-        vocabulary_stride_(ActivationStride(config.vocabulary)),
         query_scale_(static_cast<float>(kLog2E / std::sqrt(static_cast<double>(config.head_dim)))),
         epsilon_(static_cast<float>(config.rms_epsilon)) {
     stream_.team = &team;
@@ -127,7 +97,7 @@ class CpuForward final : public Forward {
     HEADWAY_RETURN_IF_ERROR(normed_.Allocate(limits_.max_rows, config_.hidden));
     HEADWAY_RETURN_IF_ERROR(attended_.Allocate(limits_.max_rows, query_width));
     HEADWAY_RETURN_IF_ERROR(gated_.Allocate(limits_.max_rows, mlp_columns));
-    HEADWAY_RETURN_IF_ERROR(AllocateLogits());
+    HEADWAY_RETURN_IF_ERROR(logits_.Allocate(config_.vocabulary, limits_.max_logit_rows));
 
     const int64_t reduced = rows * hidden_stride_;
     HEADWAY_ASSIGN_OR_RETURN(
@@ -161,10 +131,7 @@ class CpuForward final : public Forward {
     return status;
   }
 
-  std::span<const float> logits(int i) const override {
-    return {logits_.As<float>() + i * int64_t{vocabulary_stride_},
-            static_cast<size_t>(config_.vocabulary)};
-  }
+  std::span<const float> logits(int i) const override { return logits_.row(i); }
   int logit_rows() const override { return static_cast<int>(batch_.wanted().size()); }
   int64_t kv_projections() const override { return kv_projections_; }
   int64_t attended_keys() const override { return attended_keys_; }
@@ -294,53 +261,14 @@ class CpuForward final : public Forward {
     return exchange.Reduce(rows, hidden_stride_, bias, residual_.As<float>(), hidden_stride_);
   }
 
-  // Of the wanted rows only. Each rank computes its slice of the vocabulary; rank 0 gets all.
+  // Of the wanted rows only.
   absl::Status Logits() {
-    const int wanted = static_cast<int>(batch_.wanted().size());
+    const int wanted = logit_rows();
     if (wanted == 0) return absl::OkStatus();
-    const Activations input = normed_.As(FormatFor(weights_.lm_head()));
+    const PackedLinear& lm_head = weights_.lm_head();
+    const Activations input = normed_.As(FormatFor({&lm_head}));
     HEADWAY_RETURN_IF_ERROR(Norm(weights_.final_norm(), batch_.wanted(), wanted, input));
-    if (plan_.degree == 1) {
-      return LocalLogits(input, wanted, logits_.As<float>(), vocabulary_stride_);
-    }
-    for (int row = 0; row < wanted; row += kLogitChunk) {
-      const int rows = std::min(kLogitChunk, wanted - row);
-      HEADWAY_RETURN_IF_ERROR(LocalLogits(From(input, row), rows, logit_slice_.As<float>(),
-                                          slice_strides_[comm_.rank()]));
-      HEADWAY_RETURN_IF_ERROR(GatherLogits(row, rows));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status LocalLogits(const Activations& input, int rows, float* out, int64_t stride) {
-    if (weights_.lm_head().outputs == 0) return absl::OkStatus();
-    return ops_.Logits({.input = input,
-                        .rows = rows,
-                        .weight = weights_.lm_head(),
-                        .logits = out,
-                        .stride = stride},
-                       stream_);
-  }
-
-  // Brings the ranks' slices of `rows` rows together as rows [row, row + rows) of the logits.
-  absl::Status GatherLogits(int row, int rows) {
-    for (int rank = 0; rank < plan_.degree; ++rank) {
-      gather_sizes_[rank] = rows * int64_t{slice_strides_[rank]} * sizeof(float);
-    }
-    HEADWAY_RETURN_IF_ERROR(
-        comm_.Gather(0, {logit_slice_.data(), static_cast<size_t>(gather_sizes_[comm_.rank()])},
-                     gather_sizes_, gathered_.data()));
-    if (comm_.rank() != 0) return absl::OkStatus();
-    const float* from = gathered_.As<float>();
-    for (int rank = 0; rank < plan_.degree; ++rank) {
-      const RankShard& shard = plan_.ranks[rank];
-      for (int i = 0; i < rows; ++i, from += slice_strides_[rank]) {
-        std::copy_n(
-            from, shard.vocabulary_end - shard.vocabulary_begin,
-            logits_.As<float>() + int64_t{row + i} * vocabulary_stride_ + shard.vocabulary_begin);
-      }
-    }
-    return absl::OkStatus();
+    return logits_.Compute(ops_, stream_, lm_head, input, wanted);
   }
 
   ActivationFormat FormatFor(std::initializer_list<const PackedLinear*> weights) const {
@@ -349,39 +277,15 @@ class CpuForward final : public Forward {
     });
     return quantised ? numerics_.activations : ActivationFormat::kF32;
   }
-  ActivationFormat FormatFor(const PackedLinear& weight) const { return FormatFor({&weight}); }
 
   void ChooseFormats() {
     for (int i = 0; i < config_.layers; ++i) {
       const LayerWeights& layer = weights_.layer(i);
       formats_.push_back({.qkv = FormatFor({&layer.q, &layer.k, &layer.v}),
-                          .attention_output = FormatFor(layer.attention_output),
-                          .gate_up = FormatFor(layer.gate_up),
-                          .down = FormatFor(layer.down)});
+                          .attention_output = FormatFor({&layer.attention_output}),
+                          .gate_up = FormatFor({&layer.gate_up}),
+                          .down = FormatFor({&layer.down})});
     }
-  }
-
-  absl::Status AllocateLogits() {
-    if (limits_.max_logit_rows == 0) return absl::OkStatus();
-    if (comm_.rank() == 0) {
-      HEADWAY_ASSIGN_OR_RETURN(logits_, HostBuffer::Allocate(int64_t{limits_.max_logit_rows} *
-                                                             vocabulary_stride_ * sizeof(float)));
-    }
-    if (plan_.degree == 1) return absl::OkStatus();
-    gather_sizes_.resize(plan_.degree);
-    for (const RankShard& shard : plan_.ranks) {
-      slice_strides_.push_back(ActivationStride(shard.vocabulary_end - shard.vocabulary_begin));
-    }
-    const int64_t chunk_bytes =
-        std::min(kLogitChunk, limits_.max_logit_rows) * static_cast<int64_t>(sizeof(float));
-    if (const int stride = slice_strides_[comm_.rank()]; stride > 0) {
-      HEADWAY_ASSIGN_OR_RETURN(logit_slice_, HostBuffer::Allocate(chunk_bytes * stride));
-    }
-    if (comm_.rank() == 0) {
-      const int64_t all = std::accumulate(slice_strides_.begin(), slice_strides_.end(), int64_t{0});
-      HEADWAY_ASSIGN_OR_RETURN(gathered_, HostBuffer::Allocate(chunk_bytes * all));
-    }
-    return absl::OkStatus();
   }
 
   // The cache must be this rank's: its layers, its heads, the numerics' dtype.
@@ -415,7 +319,8 @@ class CpuForward final : public Forward {
   std::unique_ptr<kernels::Workspace> workspace_;
 
   BatchRows batch_;
-  const int hidden_stride_, query_stride_, vocabulary_stride_;
+  LogitsOutput logits_;
+  const int hidden_stride_, query_stride_;
   const float query_scale_;  // carries log2(e): the softmax works in base 2
   const float epsilon_;
   std::vector<LayerFormats> formats_;
@@ -424,16 +329,11 @@ class CpuForward final : public Forward {
   int64_t kv_projections_ = 0;
   int64_t attended_keys_ = 0;
 
-  HostBuffer residual_;                // [rows, hidden]
-  HostBuffer queries_;                 // [rows, local query heads * head_dim]
-  ActivationBuffer normed_;            // [rows, hidden]
-  ActivationBuffer attended_;          // [rows, local query heads * head_dim]
-  ActivationBuffer gated_;             // [rows, local MLP columns]
-  HostBuffer logits_;                  // rank 0: [logit rows, vocabulary]
-  HostBuffer logit_slice_;             // [chunk, local vocabulary]
-  HostBuffer gathered_;                // rank 0: the slices of all ranks
-  std::vector<int> slice_strides_;     // floats between rows of each rank's slice
-  std::vector<int64_t> gather_sizes_;  // scratch of GatherLogits
+  HostBuffer residual_;        // [rows, hidden]
+  HostBuffer queries_;         // [rows, local query heads * head_dim]
+  ActivationBuffer normed_;    // [rows, hidden]
+  ActivationBuffer attended_;  // [rows, local query heads * head_dim]
+  ActivationBuffer gated_;     // [rows, local MLP columns]
 };
 
 absl::Status CheckLimits(const ModelConfig& config, const ForwardLimits& limits) {

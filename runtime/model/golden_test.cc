@@ -19,6 +19,8 @@ struct GoldenCase {
   bool older_config = false;
 };
 
+void PrintTo(const GoldenCase& golden, std::ostream* out) { *out << golden.name; }
+
 std::string ModelPath(const GoldenCase& golden) {
   return golden.older_config ? GoldenPathWithConfig(golden.model, "config.v4.json")
                              : GoldenPath(golden.model);

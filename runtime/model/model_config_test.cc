@@ -239,6 +239,8 @@ struct BadCase {
   std::vector<std::string> named;
 };
 
+void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
+
 class BadConfigTest : public testing::TestWithParam<BadCase> {};
 
 TEST_P(BadConfigTest, OneClearError) {
