@@ -61,7 +61,7 @@ inline bool Eventually(const std::function<bool()>& condition) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));  // leaves the core to the others
   }
   return true;
 }
