@@ -1,7 +1,10 @@
 #include "runtime/transfer/kv_sender.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <deque>
+#include <map>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,6 +33,11 @@ class PuppetTransport : public Transport {
   void SetReceiver(Receiver) override {}
   void SendPieces(const std::string& peer_address, std::span<const std::byte> header,
                   std::span<const std::span<const std::byte>> pieces, Done done) override {
+    {
+      std::unique_lock lock(mutex_);
+      entered_ = true;
+      released_.wait(lock, [&] { return !held_; });
+    }
     auto sent = std::make_unique<Sent>();
     sent->peer = peer_address;
     sent->header.assign(header.begin(), header.end());
@@ -49,6 +57,20 @@ class PuppetTransport : public Transport {
   void FinishAtOnce() {
     std::lock_guard lock(mutex_);
     finish_at_once_ = true;
+  }
+  // Keeps whoever sends before it has read the payload.
+  void Hold() {
+    std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void Release() {
+    std::lock_guard lock(mutex_);
+    held_ = false;
+    released_.notify_all();
+  }
+  bool entered() {
+    std::lock_guard lock(mutex_);
+    return entered_;
   }
   size_t count() {
     std::lock_guard lock(mutex_);
@@ -70,7 +92,10 @@ class PuppetTransport : public Transport {
 
  private:
   std::mutex mutex_;
+  std::condition_variable released_;
   bool finish_at_once_ = false;
+  bool held_ = false;
+  bool entered_ = false;
   std::deque<std::unique_ptr<Sent>> sent_;
 };
 
@@ -210,10 +235,17 @@ TEST_F(KvSenderTest, NothingIsSentAfterTheDeadline) {
   EXPECT_TRUE(sender_->Poll(8).status.ok());
   const size_t sent = transport_.count();
   sender_->OnLayerReady(8, 1, 0, 4);
-  ASSERT_TRUE(Eventually([&] { return !sender_->Poll(8).status.ok(); }));
+  // Another task shows that the thread has come past, without asking for the first one's state.
+  SendTask later = Task(9, 4);
+  later.deadline_nanos *= 10;
+  ASSERT_TRUE(sender_->Begin(later).ok());
+  sender_->OnLayerReady(9, 1, 0, 4);
+  ASSERT_TRUE(Done(9));
+  EXPECT_EQ(transport_.count(), sent + 2);
+  EXPECT_EQ(transport_.at(sent).message().header.reservation_id, 9u);
+  EXPECT_EQ(transport_.at(sent + 1).message().header.reservation_id, 9u);
   EXPECT_TRUE(absl::IsDeadlineExceeded(sender_->Poll(8).status)) << sender_->Poll(8).status;
-  ASSERT_TRUE(Done(8));
-  EXPECT_EQ(transport_.count(), sent);
+  EXPECT_TRUE(sender_->Poll(8).done);
   EXPECT_EQ(sender_->Poll(8).parts, before.parts);
 }
 
@@ -272,21 +304,63 @@ TEST_F(KvSenderTest, TheFirstFailureEndsTheTask) {
   EXPECT_EQ(transport_.count(), 2u);
 }
 
+// Whoever returns from End owns the blocks: no message has what this thread writes afterwards, and
+// under ThreadSanitizer nobody else reads it.
 TEST_F(KvSenderTest, EndReturnsTheBlocks) {
   transport_.FinishAtOnce();
-  for (uint64_t id = 1; id <= 50; ++id) {
-    ASSERT_TRUE(sender_->Begin(Task(id, kBlocks)).ok());
-    for (int layer = 0; layer < kLayers; ++layer) sender_->OnLayerReady(id, layer, 0, kBlocks);
-    if (id % 3 == 0) Eventually([&] { return transport_.count() > 0; });
+  constexpr int kLarge = 8;  // blocks, of 32 KiB so that reading them takes a while
+  TestCache large(1, 1, 512, kLarge);
+  KvSender::Create(transport_, large.layers(), clock_).swap(sender_);
+  std::mt19937_64 random(1);
+  for (uint64_t id = 1; id <= 200; ++id) {
+    std::ranges::fill(large.memory(), static_cast<std::byte>(id));
+    SendTask task = {.reservation_id = id,
+                     .routes = {{}},
+                     .peer_addresses = {"zero"},
+                     .deadline_nanos = 1'000'000'000};
+    for (int i = 0; i < kLarge; ++i) task.block_table.push_back(i);
+    ASSERT_TRUE(sender_->Begin(task).ok());
+    sender_->OnLayerReady(id, 0, 0, kLarge);
+    const int64_t until = Clock::Real().NowNanos() + static_cast<int64_t>(random() % 200'000);
+    while (Clock::Real().NowNanos() < until) {
+    }
     sender_->End(id);
     const size_t sent = transport_.count();
-    // Nobody reads them now: ThreadSanitizer would tell.
-    std::ranges::fill(cache_.memory(), static_cast<std::byte>(id));
-    sender_->OnLayerReady(id, 0, 0, kBlocks);
+    std::ranges::fill(large.memory(), std::byte{255});
+    sender_->OnLayerReady(id, 0, 0, kLarge);
     EXPECT_TRUE(absl::IsNotFound(sender_->Poll(id).status));
     EXPECT_EQ(transport_.count(), sent);
   }
   sender_->End(12345);
+  sender_.reset();
+  for (size_t i = 0; i < transport_.count(); ++i) {
+    const KvMessage message = transport_.at(i).message();
+    const std::byte expected = static_cast<std::byte>(message.header.reservation_id);
+    ASSERT_TRUE(std::ranges::all_of(message.payload, [&](std::byte b) { return b == expected; }));
+    ASSERT_EQ(Hash64(message.run(0)), message.digest(0));
+  }
+}
+
+TEST_F(KvSenderTest, EndWaitsForTheMessageThatIsBeingRead) {
+  transport_.FinishAtOnce();
+  ASSERT_TRUE(sender_->Begin(Task(8, 4)).ok());
+  transport_.Hold();
+  sender_->OnLayerReady(8, 0, 0, 4);
+  ASSERT_TRUE(Eventually([&] { return transport_.entered(); }));
+  std::atomic<bool> released = false, returned = false, in_order = false;
+  std::thread end([&] {
+    sender_->End(8);
+    in_order = released.load();
+    returned = true;
+  });
+  // Time enough for an End that does not wait.
+  const int64_t until = Clock::Real().NowNanos() + 20'000'000;
+  Eventually([&] { return returned || Clock::Real().NowNanos() > until; });
+  released = true;
+  transport_.Release();
+  end.join();
+  EXPECT_TRUE(in_order);
+  EXPECT_EQ(transport_.count(), 1u);  // the second route's message is not sent any more
 }
 
 TEST_F(KvSenderTest, CallbacksMayComeAfterEndAndAfterTheSender) {
