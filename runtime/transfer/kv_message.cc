@@ -35,7 +35,9 @@ void EncodeKvHeader(KvWireHeader header, std::span<const uint64_t> digests,
                     std::vector<std::byte>& bytes) {
   bytes.resize(sizeof(header) + digests.size_bytes());
   std::memcpy(bytes.data(), &header, sizeof(header));
-  std::memcpy(bytes.data() + sizeof(header), digests.data(), digests.size_bytes());
+  if (!digests.empty()) {
+    std::memcpy(bytes.data() + sizeof(header), digests.data(), digests.size_bytes());
+  }
   header.check = Check(bytes);
   std::memcpy(bytes.data(), &header, sizeof(header));
 }
