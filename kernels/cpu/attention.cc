@@ -11,7 +11,7 @@ namespace {
 constexpr char kOp[] = "attention";
 
 // Multiplications below which waking the team costs more than it gains.
-constexpr int64_t kSerialProducts = 40000;
+constexpr int64_t kSerialProducts = 8000;
 // A tile of rows shares the conversion of a split, but too long a one leaves threads idle.
 constexpr int kMaxTileTokens = 64;
 

@@ -36,12 +36,12 @@ struct alignas(64) Signal {
     sleepers.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // Returns once `ready(value)` holds.
+  // Returns the value once `ready(value)` holds.
   template <class Ready>
-  void Wait(Ready ready) {
+  uint32_t Wait(Ready ready) {
     for (int i = 0;; ++i) {
       const uint32_t now = value.load(std::memory_order_acquire);
-      if (ready(now)) return;
+      if (ready(now)) return now;
       if (i < kPauses) {
         _mm_pause();
       } else if (i < kPauses + kYields) {
@@ -53,6 +53,9 @@ struct alignas(64) Signal {
   }
 };
 
+// In Shared::inside.
+constexpr uint32_t kClosed = 1u << 31;
+
 struct alignas(64) Counter {
   std::atomic<int> next{0};
 };
@@ -60,14 +63,22 @@ struct alignas(64) Counter {
 }  // namespace
 
 struct ThreadTeam::Shared {
-  explicit Shared(int threads) : counters(threads) {}
+  explicit Shared(int threads) : counters(threads) { inside.value = kClosed; }
 
-  Signal start;  // counts the jobs given out
-  Signal done;   // counts the jobs finished, over all threads but the caller
-  // Published by `start`.
+  // The number of the last job given out.
+  Signal start;
+  // How many threads but the caller are inside the job, and whether more may enter. The caller
+  // closes a job when its own part is done and waits only for those inside: a thread whose core
+  // somebody else has never enters, and nobody waits for it.
+  Signal inside;
+  // How many threads have finished a job that needs everybody.
+  Signal finished;
+  std::atomic<bool> stop{false};
+  // The job, written while it is closed and nobody is inside, read inside.
   Erased job = nullptr;
   void* argument = nullptr;
-  bool stop = false;
+  uint32_t number = 0;
+  bool everybody = false;
   std::vector<Counter> counters;  // one a run of ParallelFor
 };
 
@@ -79,7 +90,7 @@ ThreadTeam::ThreadTeam(int threads) : size_(threads) {
 }
 
 ThreadTeam::~ThreadTeam() {
-  shared_->stop = true;
+  shared_->stop.store(true, std::memory_order_relaxed);
   shared_->start.value.fetch_add(1, std::memory_order_seq_cst);
   shared_->start.Wake();
   for (std::thread& thread : threads_) thread.join();
@@ -88,27 +99,49 @@ ThreadTeam::~ThreadTeam() {
 void ThreadTeam::Work(int thread) {
   const DefaultFloatEnvironment environment;
   Shared& s = *shared_;
-  for (uint32_t seen = 0;; ++seen) {
-    s.start.Wait([&](uint32_t now) { return now != seen; });
-    if (s.stop) return;
+  uint32_t seen = 0;
+  for (;;) {
+    const uint32_t now = s.start.Wait([&](uint32_t number) { return number != seen; });
+    if (s.stop.load(std::memory_order_relaxed)) return;
+    seen = now;
+    uint32_t inside = s.inside.value.load(std::memory_order_relaxed);
+    while (!(inside & kClosed) &&
+           !s.inside.value.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire,
+                                                 std::memory_order_relaxed)) {
+    }
+    if (inside & kClosed) continue;
+    // It may be a later job than the one that was waited for.
+    seen = s.number;
     s.job(s.argument, thread);
-    s.done.value.fetch_add(1, std::memory_order_seq_cst);
-    s.done.Wake();
+    if (s.everybody) {
+      s.finished.value.fetch_add(1, std::memory_order_seq_cst);
+      s.finished.Wake();
+    }
+    s.inside.value.fetch_sub(1, std::memory_order_seq_cst);
+    s.inside.Wake();
   }
 }
 
-void ThreadTeam::RunErased(Erased job, void* argument) {
+void ThreadTeam::RunErased(Erased job, void* argument, bool everybody) {
   const DefaultFloatEnvironment environment;
   if (size_ == 1) return job(argument, 0);
   Shared& s = *shared_;
   s.job = job;
   s.argument = argument;
-  // Nobody changes `done` between two jobs.
-  const uint32_t all_done = s.done.value.load(std::memory_order_relaxed) + (size_ - 1);
-  s.start.value.fetch_add(1, std::memory_order_seq_cst);
+  s.everybody = everybody;
+  s.number = s.start.value.load(std::memory_order_relaxed) + 1;
+  s.finished.value.store(0, std::memory_order_relaxed);
+  s.inside.value.store(0, std::memory_order_release);
+  s.start.value.store(s.number, std::memory_order_seq_cst);
   s.start.Wake();
   job(argument, 0);
-  s.done.Wait([&](uint32_t now) { return now == all_done; });
+  if (everybody) {
+    const uint32_t others = static_cast<uint32_t>(size_ - 1);
+    s.finished.Wait([&](uint32_t threads) { return threads == others; });
+  }
+  if (s.inside.value.fetch_or(kClosed, std::memory_order_acq_rel) != 0) {
+    s.inside.Wait([](uint32_t inside) { return inside == kClosed; });
+  }
 }
 
 void ThreadTeam::ResetCounters() {

@@ -13,7 +13,7 @@ namespace headway {
 
 // A fixed team of threads that run one function together: the caller is thread 0.
 //
-// Thread-compatible: one owner calls Run, ParallelFor and SerialFor, never from inside a job.
+// Thread-compatible: one owner calls its methods, never from inside a job.
 // Waiting threads spin shortly, then give the core away: a core that other ranks share is never
 // burnt for a whole slice; after some tens of microseconds without work they sleep. No allocation
 // between construction and destruction, and no lock but for the sleep of idle threads.
@@ -35,18 +35,18 @@ class ThreadTeam {
   // lives until Run returns; it is called through a plain pointer (nothing is allocated).
   template <class Job>
   void Run(Job&& job) {
-    RunErased([](void* p, int thread) { (*static_cast<std::remove_reference_t<Job>*>(p))(thread); },
-              const_cast<std::remove_const_t<std::remove_reference_t<Job>>*>(&job));
+    RunOn(/*everybody=*/true, job);
   }
 
   // Calls unit(index, thread) for each index in [0, units), spread over the team: each thread takes
-  // its own run of neighbouring units one by one, then helps the others. With one unit or one
-  // thread no other thread is woken.
+  // its own run of neighbouring units one by one, then helps the others. A thread that comes too
+  // late, because somebody else has its core, is not waited for. With one unit or one thread no
+  // other thread is woken.
   template <class Unit>
   void ParallelFor(int units, Unit&& unit) {
     if (units <= 1 || size_ == 1) return SerialFor(units, unit);
     ResetCounters();
-    Run([&](int thread) {
+    RunOn(/*everybody=*/false, [&](int thread) {
       for (int i = 0; i < size_; ++i) {
         const int run = (thread + i) % size_;
         const int begin = static_cast<int>(static_cast<int64_t>(units) * run / size_);
@@ -61,7 +61,7 @@ class ThreadTeam {
   void OrderedFor(int units, Unit&& unit) {
     if (units <= 1 || size_ == 1) return SerialFor(units, unit);
     ResetCounters();
-    Run([&](int thread) {
+    RunOn(/*everybody=*/false, [&](int thread) {
       for (int u; (u = NextOfRun(0)) < units;) unit(u, thread);
     });
   }
@@ -75,7 +75,14 @@ class ThreadTeam {
 
  private:
   using Erased = void (*)(void*, int);
-  void RunErased(Erased job, void* argument);
+  template <class Job>
+  void RunOn(bool everybody, Job&& job) {
+    using Plain = std::remove_const_t<std::remove_reference_t<Job>>;
+    RunErased([](void* p, int thread) { (*static_cast<Plain*>(p))(thread); },
+              const_cast<Plain*>(&job), everybody);
+  }
+  // `everybody`: each thread runs the job once; else those that come while the caller does.
+  void RunErased(Erased job, void* argument, bool everybody);
   void Work(int thread);
   void ResetCounters();
   // How many units of this run were taken before.

@@ -2,7 +2,9 @@
 
 #include <xmmintrin.h>
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -86,6 +88,27 @@ TEST(ThreadTeamTest, TheCallerWaitsForTheSlowest) {
     finished = true;
   });
   EXPECT_TRUE(finished);
+}
+
+// A thread that sleeps through whole jobs enters a later one, once, and never a job that is over:
+// its results would be torn, or its callable gone.
+TEST(ThreadTeamTest, LateThreadsEnterNoFinishedJob) {
+  ThreadTeam team(4);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<int> units(1 + round % 9, 0);
+    auto count = std::make_unique<std::atomic<int>>(0);
+    team.ParallelFor(static_cast<int>(units.size()), [&](int u, int) {
+      ++units[u];
+      count->fetch_add(1, std::memory_order_relaxed);
+    });
+    ASSERT_EQ(count->load(), static_cast<int>(units.size()));
+    ASSERT_THAT(units, testing::Each(1));
+    if (round % 50 == 0) {
+      std::vector<int> calls(4);
+      team.Run([&](int thread) { ++calls[thread]; });
+      ASSERT_THAT(calls, testing::Each(1));
+    }
+  }
 }
 
 TEST(ThreadTeamTest, MoreThreadsThanCoresMakeProgress) {
