@@ -111,7 +111,7 @@ absl::Status RunRouter(const RouterMainOptions& options) {
 
   Router router(*members, *encoder, router_options, Clock::Real());
   const std::unique_ptr<grpc::Service> service =
-      NewInferenceService(router, InferenceServiceOptions());
+      NewInferenceService(router, InferenceServiceOptions(), Clock::Real());
   HEADWAY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Server> server,
       Server::Start(options.listen, {{service.get(), v1::Inference::service_full_name()}}));

@@ -1,10 +1,12 @@
 #include "runtime/server/inference_service.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <utility>
 
+#include "grpc/grpc.h"
 #include "grpcpp/support/server_callback.h"
 #include "proto/headway/v1/inference.grpc.pb.h"
 #include "runtime/base/status.h"
@@ -16,37 +18,37 @@
 namespace headway {
 namespace {
 
+// How often a stream that its client does not take looks at the clock.
+constexpr std::chrono::milliseconds kStallPoll(100);
+
 // One Generate call: gRPC's side on its threads, the router's on a request thread.
 class GenerateCall : public grpc::ServerWriteReactor<v1::GenerateResponse>, public DeltaSink {
  public:
-  // `request` lives until the call is done.
-  GenerateCall(const v1::GenerateRequest& request, CallScope::TimePoint deadline)
-      : request_(request), scope_(deadline) {}
+  // `context` and `request` live until the call is done.
+  GenerateCall(grpc::CallbackServerContext& context, const v1::GenerateRequest& request,
+               CallScope::TimePoint deadline, double stall_seconds, const Clock& clock)
+      : context_(context),
+        request_(request),
+        scope_(deadline),
+        stall_seconds_(stall_seconds),
+        clock_(clock) {}
 
   // On a request thread. This object may be gone when it returns.
   void Run(Router& router) {
-    absl::StatusOr<GenerateOutcome> outcome = Answer(router);
-    WaitForRoom();
-    if (!outcome.ok()) {
-      Finish(ToGrpc(outcome.status()));
-      return;
-    }
-    response_.Clear();
-    ToProto(*outcome, *response_.mutable_summary());
-    StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
+    absl::Status status = Answer(router);
+    const absl::Status taken = WaitForRoom();
+    if (status.ok()) status = taken;
+    // Where the client took nothing the call is cancelled by now, which ends what is in flight.
+    WaitForWrite();
+    Finish(ToGrpc(status));
   }
 
   absl::Status Write(GenerateDelta delta) override {
     v1::GenerateResponse next;
     ToProto(delta, request_.options().has_logprobs(), next);
-    WaitForRoom();
+    HEADWAY_RETURN_IF_ERROR(WaitForRoom());
     HEADWAY_RETURN_IF_ERROR(scope_.Check());
-    response_ = std::move(next);
-    {
-      std::lock_guard lock(mutex_);
-      writing_ = true;
-    }
-    StartWrite(&response_);
+    Send(std::move(next));
     return absl::OkStatus();
   }
 
@@ -60,21 +62,60 @@ class GenerateCall : public grpc::ServerWriteReactor<v1::GenerateResponse>, publ
   void OnDone() override { delete this; }
 
  private:
-  absl::StatusOr<GenerateOutcome> Answer(Router& router) {
+  absl::Status Answer(Router& router) {
     HEADWAY_ASSIGN_OR_RETURN(const GenerateInput input, FromProto(request_));
-    return router.Generate(scope_, input, *this);
+    HEADWAY_ASSIGN_OR_RETURN(const GenerateOutcome outcome, router.Generate(scope_, input, *this));
+    HEADWAY_RETURN_IF_ERROR(WaitForRoom());
+    v1::GenerateResponse last;
+    ToProto(outcome, *last.mutable_summary());
+    Send(std::move(last));
+    return absl::OkStatus();
   }
 
-  void WaitForRoom() {
+  // There must be room.
+  void Send(v1::GenerateResponse response) {
+    response_ = std::move(response);
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = true;
+      write_nanos_ = clock_.NowNanos();
+    }
+    StartWrite(&response_);
+  }
+
+  // Waits until the client has taken the message in flight, but not beyond the limits of the call.
+  // After an error the call is cancelled, and its status is that error.
+  absl::Status WaitForRoom() {
+    std::unique_lock lock(mutex_);
+    while (!room_.wait_for(lock, kStallPoll, [&] { return !writing_; })) {
+      absl::Status status = scope_.Check();
+      if (status.ok() && clock_.NowNanos() - write_nanos_ >= stall_seconds_ * 1e9) {
+        status = absl::DeadlineExceededError(absl::StrCat(
+            "generate: the client took nothing for ", stall_seconds_, " s, the limit of a stream"));
+      }
+      if (status.ok()) continue;
+      // A status that waited behind the message would never leave.
+      grpc_call_cancel_with_status(context_.c_call(), static_cast<grpc_status_code>(status.code()),
+                                   std::string(status.message()).c_str(), nullptr);
+      return status;
+    }
+    return absl::OkStatus();
+  }
+
+  void WaitForWrite() {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [&] { return !writing_; });
   }
 
+  grpc::CallbackServerContext& context_;
   const v1::GenerateRequest& request_;
   CallScope scope_;
+  const double stall_seconds_;
+  const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable room_;
   bool writing_ = false;           // guarded by mutex_
+  int64_t write_nanos_ = 0;        // guarded by mutex_; when the write in flight began
   v1::GenerateResponse response_;  // of the write in flight
 };
 
@@ -98,13 +139,18 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
 class InferenceService final : public v1::Inference::CallbackService {
  public:
-  InferenceService(Router& router, const InferenceServiceOptions& options)
-      : router_(router), options_(options), threads_(options.max_requests) {}
+  InferenceService(Router& router, const InferenceServiceOptions& options, const Clock& clock)
+      : router_(router),
+        options_(options),
+        clock_(clock),
+        threads_(options.max_requests, options.idle_thread_seconds) {}
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    auto* call = new GenerateCall(*request, Deadline(*context));
-    if (!threads_.TryStart([this, call] { call->Run(router_); })) call->Finish(TooMany());
+    auto* call =
+        new GenerateCall(*context, *request, Deadline(*context), options_.stall_seconds, clock_);
+    const absl::Status started = threads_.Start([this, call] { call->Run(router_); });
+    if (!started.ok()) call->Finish(ToGrpc(started));
     return call;
   }
 
@@ -154,7 +200,8 @@ class InferenceService final : public v1::Inference::CallbackService {
   grpc::ServerUnaryReactor* Start(grpc::CallbackServerContext& context,
                                   UnaryCall::Handler handler) {
     auto* call = new UnaryCall(Deadline(context), std::move(handler));
-    if (!threads_.TryStart([call] { call->Run(); })) call->Finish(TooMany());
+    const absl::Status started = threads_.Start([call] { call->Run(); });
+    if (!started.ok()) call->Finish(ToGrpc(started));
     return call;
   }
 
@@ -165,22 +212,18 @@ class InferenceService final : public v1::Inference::CallbackService {
                : deadline;
   }
 
-  grpc::Status TooMany() const {
-    return ToGrpc(absl::ResourceExhaustedError(
-        absl::StrCat("the router runs ", threads_.limit(),
-                     " requests, its limit (max_requests); retry in a second")));
-  }
-
   Router& router_;
   const InferenceServiceOptions options_;
+  const Clock& clock_;
   RequestThreads threads_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> NewInferenceService(Router& router,
-                                                   const InferenceServiceOptions& options) {
-  return std::make_unique<InferenceService>(router, options);
+                                                   const InferenceServiceOptions& options,
+                                                   const Clock& clock) {
+  return std::make_unique<InferenceService>(router, options, clock);
 }
 
 }  // namespace headway

@@ -46,7 +46,7 @@ class InferenceServiceTest : public testing::Test {
     nodes_->Poll();
     router_ = std::make_unique<Router>(*nodes_, *encoder_,
                                        RouterOptions{.end_token_ids = {kTestEnd}}, Clock::Real());
-    service_ = NewInferenceService(*router_, options_);
+    service_ = NewInferenceService(*router_, options_, clock_);
     server_ = *Server::Start(
         "127.0.0.1:0", {{.service = service_.get(), .name = v1::Inference::service_full_name()}});
     nodes_->Start([this](bool serving) { server_->SetServing(serving); });
@@ -80,6 +80,7 @@ class InferenceServiceTest : public testing::Test {
   }
 
   InferenceServiceOptions options_;
+  FakeClock clock_;
   std::unique_ptr<PromptEncoder> encoder_ = TestEncoder();
   std::vector<std::unique_ptr<FakeNode>> fakes_;
   std::unique_ptr<Membership> nodes_;
@@ -264,48 +265,83 @@ TEST_F(InferenceServiceTest, MoreThanTheLimitIsRefusedAtOnce) {
             .status(),
         client().GetModel(scope_).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("1 requests"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("its limit is 1"));
   }
   node.LetGo();
   first.join();
 }
 
-TEST_F(InferenceServiceTest, ASlowClientHoldsTheNodeBack) {
-  // 48 MB: more than gRPC takes in on the way from node to router to client.
-  const int kTokens = 6000;
-  v1::NodeInfo info;
-  info.set_role(v1::NODE_ROLE_MIXED);
-  info.set_vocabulary(kTestVocabulary);
-  info.set_max_positions(2 * kTokens);
-  info.set_kv_blocks(kTokens);
-  fakes_.push_back(std::make_unique<FakeNode>(info));
-  FakeNode& node = *fakes_.back();
-  node.SetScript({.tokens = std::vector<int32_t>(kTokens, 'a'), .trace_layers = 1000});
-  client();
-  const auto stub = v1::Inference::NewStub(OpenChannel(server_->address()));
-  grpc::ClientContext context;
-  v1::GenerateRequest request = Ids({1});
-  request.mutable_options()->set_max_tokens(kTokens);
-  const auto reader = stub->Generate(&context, request);
-  v1::GenerateResponse response;
-  ASSERT_TRUE(reader->Read(&response));
-  // The client takes no more: the node comes to rest, seen over some hundred other calls.
-  int sent = 0;
-  for (int quiet = 0; quiet < 200; ++quiet) {
-    ASSERT_TRUE(client().GetModel(scope_).ok());
-    if (node.tokens_sent() != sent) quiet = 0;
-    sent = node.tokens_sent();
+// A client that has taken one message of a stream larger than gRPC takes in on the way from node to
+// router to client (48 MB), and takes no more.
+class StalledStreamTest : public InferenceServiceTest {
+ protected:
+  static constexpr int kTokens = 6000;
+
+  void Start() {
+    v1::NodeInfo info;
+    info.set_role(v1::NODE_ROLE_MIXED);
+    info.set_vocabulary(kTestVocabulary);
+    info.set_max_positions(2 * kTokens);
+    info.set_kv_blocks(kTokens);
+    fakes_.push_back(std::make_unique<FakeNode>(info));
+    node().SetScript({.tokens = std::vector<int32_t>(kTokens, 'a'), .trace_layers = 1000});
+    client();
+    stub_ = v1::Inference::NewStub(OpenChannel(server_->address()));
+    v1::GenerateRequest request = Ids({1});
+    request.mutable_options()->set_max_tokens(kTokens);
+    reader_ = stub_->Generate(&context_, request);
+    ASSERT_TRUE(reader_->Read(&response_));
+    // The node comes to rest, seen over some hundred other calls.
+    for (int quiet = 0; quiet < 200; ++quiet) {
+      client().GetModel(scope_).status().IgnoreError();
+      if (node().tokens_sent() != sent_) quiet = 0;
+      sent_ = node().tokens_sent();
+    }
+    ASSERT_LT(sent_, kTokens);
   }
-  EXPECT_LT(sent, kTokens);
-  // It goes on when the client does.
-  int received = response.tokens_size();
-  while (received <= sent && reader->Read(&response)) {
-    for (const v1::OutputToken& token : response.tokens()) ASSERT_EQ(token.index(), received++);
+  FakeNode& node() { return *fakes_.back(); }
+
+  std::unique_ptr<v1::Inference::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
+  v1::GenerateResponse response_;
+  int sent_ = 0;  // tokens that had left the node when it came to rest
+};
+
+TEST_F(StalledStreamTest, HoldsTheNodeBackAndGoesOnWhenTheClientDoes) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  int received = response_.tokens_size();
+  while (received <= sent_ && reader_->Read(&response_)) {
+    for (const v1::OutputToken& token : response_.tokens()) ASSERT_EQ(token.index(), received++);
   }
-  EXPECT_GT(node.tokens_sent(), sent);
-  context.TryCancel();
-  reader->Finish();
-  node.WaitFor("cancelled");
+  EXPECT_GT(node().tokens_sent(), sent_);
+  context_.TryCancel();
+  reader_->Finish();
+  node().WaitFor("cancelled");
+}
+
+TEST_F(StalledStreamTest, EndsAfterALimit) {
+  options_.max_requests = 2;
+  ASSERT_NO_FATAL_FAILURE(Start());
+  clock_.AdvanceSeconds(options_.stall_seconds - 1);
+  for (int i = 0; i < 200; ++i) client().GetModel(scope_).status().IgnoreError();
+  EXPECT_THAT(node().events(), testing::Not(testing::Contains("cancelled")));
+  clock_.AdvanceSeconds(2);
+  node().WaitFor("cancelled");
+  // A client that reads on gets what had left, and then hears why there is no more.
+  int received = response_.tokens_size();
+  while (reader_->Read(&response_)) received += response_.tokens_size();
+  EXPECT_LT(received, kTokens);
+  const grpc::Status status = reader_->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("took nothing for 60 s"));
+  // Its thread is free again: of a limit of two, another stream leaves one.
+  node().SetScript({.tokens = {'a', 'b'}, .hold_after = 1});
+  std::thread first([&] { EXPECT_TRUE(Generate(Ids({1})).ok()); });
+  node().WaitFor("waiting");
+  while (!client().GetModel(scope_).ok()) std::this_thread::yield();
+  node().LetGo();
+  first.join();
 }
 
 TEST_F(InferenceServiceTest, ManyAtOnce) {

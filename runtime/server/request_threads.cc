@@ -1,35 +1,56 @@
 #include "runtime/server/request_threads.h"
 
+#include <system_error>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace headway {
 
 RequestThreads::~RequestThreads() {
-  std::vector<std::thread> threads;
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-    threads.swap(threads_);
-  }
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
   wake_.notify_all();
-  for (std::thread& thread : threads) thread.join();
+  // Each thread moves its own entry to ended_ as the last thing that it does under the lock.
+  wake_.wait(lock, [this] { return threads_.empty(); });
+  lock.unlock();
+  ended_.clear();
 }
 
-bool RequestThreads::TryStart(std::function<void()> task) {
+absl::Status RequestThreads::Start(std::function<void()> task) {
+  Threads ended;  // joined on the way out, after the lock is gone
   std::lock_guard lock(mutex_);
+  ended.swap(ended_);
   const int busy = running_ + static_cast<int>(tasks_.size());
-  if (stopping_ || busy >= limit_) return false;
-  if (busy >= static_cast<int>(threads_.size())) threads_.emplace_back([this] { Loop(); });
+  if (stopping_ || busy >= limit_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the router runs ", busy, " requests, its limit is ", limit_, "; retry in a second"));
+  }
+  if (busy >= static_cast<int>(threads_.size())) {
+    const auto self = threads_.emplace(threads_.end());
+    try {
+      *self = std::jthread([this, self] { Loop(self); });
+    } catch (const std::system_error& error) {
+      threads_.erase(self);
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the router runs ", busy, " requests and gets no thread for another: ", error.what()));
+    }
+  }
   tasks_.push_back(std::move(task));
   wake_.notify_one();
-  return true;
+  return absl::OkStatus();
 }
 
-void RequestThreads::Loop() {
+int RequestThreads::threads() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int>(threads_.size());
+}
+
+void RequestThreads::Loop(Threads::iterator self) {
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
+    wake_.wait_for(lock, idle_seconds_, [&] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) break;
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     ++running_;
@@ -39,6 +60,8 @@ void RequestThreads::Loop() {
     lock.lock();
     --running_;
   }
+  ended_.splice(ended_.end(), threads_, self);
+  if (threads_.empty()) wake_.notify_all();
 }
 
 }  // namespace headway

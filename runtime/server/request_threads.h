@@ -1,38 +1,48 @@
 #ifndef HEADWAY_RUNTIME_SERVER_REQUEST_THREADS_H_
 #define HEADWAY_RUNTIME_SERVER_REQUEST_THREADS_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
+
+#include "absl/status/status.h"
 
 namespace headway {
 
-// A thread for each running request, which may therefore wait; reused, and never more than a limit.
-// Thread-safe.
+// A thread for each running request, which may therefore wait. A thread that has ended its task
+// takes another one for a while, and ends where none comes. Never more than a limit. Thread-safe.
 class RequestThreads {
  public:
-  explicit RequestThreads(int limit) : limit_(limit) {}
+  // `limit`: tasks that run at the same time. `idle_seconds`: how long a thread waits for its next
+  // task.
+  RequestThreads(int limit, double idle_seconds) : limit_(limit), idle_seconds_(idle_seconds) {}
   // Waits for what is running.
   ~RequestThreads();
 
-  int limit() const { return limit_; }
-  // Runs `task` on a thread that does nothing else meanwhile. False, with nothing done, when
-  // `limit` tasks are running.
-  bool TryStart(std::function<void()> task);
+  // Runs `task` on a thread that does nothing else meanwhile. ResourceExhausted, with nothing done,
+  // when `limit` tasks are running or the system gives no thread.
+  absl::Status Start(std::function<void()> task);
+
+  // That exist at the moment, idle ones included.
+  int threads() const;
 
  private:
-  void Loop();
+  using Threads = std::list<std::jthread>;  // joined by its destructor
+  void Loop(Threads::iterator self);
 
   const int limit_;
-  std::mutex mutex_;
+  const std::chrono::duration<double> idle_seconds_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> tasks_;  // guarded by mutex_; each has an idle thread coming
   int running_ = 0;                          // guarded by mutex_; tasks taken and not ended
   bool stopping_ = false;                    // guarded by mutex_
-  std::vector<std::thread> threads_;         // guarded by mutex_
+  Threads threads_;                          // guarded by mutex_
+  Threads ended_;                            // guarded by mutex_; about to end, to be joined
 };
 
 }  // namespace headway
