@@ -46,9 +46,11 @@ void PackGateUp(DType format, std::span<const std::byte* const> gate_rows,
 //   quantised weights, q8 activations, per block of 32, ascending within a group, from 0:
 //     dot = sum of q * weight's integer (exact; Q4_0's and Q8_0's are signed, Q4_1's 0..15);
 //     acc = fma(float(dot) * x.scale, w.scale, acc); Q4_1 adds acc = fma(w.min, x.scaled_sum, acc)
+//   quantised weights, q16 activations: the sum of the first plane plus the sum of the second
 // Groups are added along the tree of runtime/tensor/reduction_tree.h. Column-parallel linears have
 // one group (all of K). A bias is added to the sum, one rounding.
-// q8 activations meet quantised weights only; InvalidArgument otherwise.
+// q8 and q16 activations meet quantised weights only, q16 column-parallel linears only (planes
+// added between subtrees would depend on the degree); InvalidArgument otherwise.
 
 // Which cut of K a row-parallel linear uses, and which part of it is local. Units of K in `bounds`;
 // multiples of 32 where the weights are quantised.

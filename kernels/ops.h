@@ -56,7 +56,7 @@ struct Ops {
 };
 
 // Part of the numerics id: changes whenever any kernel's bits change.
-inline constexpr std::string_view kCpuKernelVersion = "cpu-1";
+inline constexpr std::string_view kCpuKernelVersion = "cpu-2";
 
 // Obviously right, slow, single-threaded: what the conformance tests compare with, bit for bit.
 const Ops& ReferenceOps();

@@ -35,9 +35,15 @@ absl::Status Present(const char* op, const char* what, const void* pointer) {
   return absl::OkStatus();
 }
 
-absl::Status CheckActivations(const char* op, const char* what, const Activations& x, int rows) {
+enum class Planes { kOne, kOneOrTwo };
+
+absl::Status CheckActivations(const char* op, const char* what, const Activations& x, int rows,
+                              Planes planes = Planes::kOne) {
   HEADWAY_RETURN_IF_ERROR(AtLeast(op, what, x.width, 1));
-  if (x.format == ActivationFormat::kQ8 && x.width % 32 != 0) {
+  if (planes == Planes::kOne && x.format == ActivationFormat::kQ16) {
+    return Invalid(op, what, " is of q16 activations; f32 and q8 are known here");
+  }
+  if (x.format != ActivationFormat::kF32 && x.width % 32 != 0) {
     return Invalid(op, what, " is ", x.width, " wide, not a multiple of 32 as q8 activations need");
   }
   if (x.stride % 32 != 0 || x.stride < x.width) {
@@ -62,7 +68,7 @@ absl::Status CheckWeight(const char* op, const char* what, const PackedLinear& w
     return Invalid(op, what, " takes ", w.inputs, " inputs, not a multiple of ",
                    BlockElements(w.format), " as ", Name(w.format), " needs");
   }
-  if (x.format == ActivationFormat::kQ8 && !IsQuantised(w.format)) {
+  if (x.format != ActivationFormat::kF32 && !IsQuantised(w.format)) {
     return Invalid(op, what, " is ", Name(w.format),
                    ": q8 activations meet quantised weights only");
   }
@@ -149,7 +155,7 @@ absl::Status Validate(const EmbeddingParams& p) {
 absl::Status Validate(const RmsNormParams& p) {
   constexpr char kOp[] = "rms_norm";
   HEADWAY_RETURN_IF_ERROR(AtLeast(kOp, "rows", p.rows, 0));
-  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "output", p.output, p.rows));
+  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "output", p.output, p.rows, Planes::kOneOrTwo));
   HEADWAY_RETURN_IF_ERROR(AtLeast(kOp, "input_stride", p.input_stride, p.output.width));
   if (!p.row_index.empty()) {
     if (static_cast<int>(p.row_index.size()) != p.rows) {
@@ -167,7 +173,7 @@ absl::Status Validate(const RmsNormParams& p) {
 absl::Status Validate(const QkvParams& p) {
   constexpr char kOp[] = "qkv";
   HEADWAY_RETURN_IF_ERROR(AtLeast(kOp, "rows", p.rows, 0));
-  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "input", p.input, p.rows));
+  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "input", p.input, p.rows, Planes::kOneOrTwo));
   HEADWAY_RETURN_IF_ERROR(CheckKv(kOp, p.kv));
   const int head_dim = p.kv.head_dim;
   if (head_dim % 2 != 0) return Invalid(kOp, "head_dim is ", head_dim, ", odd: nothing to rotate");
@@ -245,7 +251,7 @@ absl::Status Validate(const RowParallelResidualParams& p) {
 absl::Status Validate(const GateUpParams& p) {
   constexpr char kOp[] = "gate_up";
   HEADWAY_RETURN_IF_ERROR(AtLeast(kOp, "rows", p.rows, 0));
-  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "input", p.input, p.rows));
+  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "input", p.input, p.rows, Planes::kOneOrTwo));
   HEADWAY_RETURN_IF_ERROR(CheckWeight(kOp, "weight", p.weight, p.input, 2));
   HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "output", p.output, p.rows));
   return Within(kOp, "width of the output", p.output.width, p.weight.outputs / 2,
@@ -255,7 +261,7 @@ absl::Status Validate(const GateUpParams& p) {
 absl::Status Validate(const LogitsParams& p) {
   constexpr char kOp[] = "logits";
   HEADWAY_RETURN_IF_ERROR(AtLeast(kOp, "rows", p.rows, 0));
-  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "input", p.input, p.rows));
+  HEADWAY_RETURN_IF_ERROR(CheckActivations(kOp, "input", p.input, p.rows, Planes::kOneOrTwo));
   HEADWAY_RETURN_IF_ERROR(CheckWeight(kOp, "weight", p.weight, p.input));
   if (p.stride % 32 != 0 || p.stride < p.weight.outputs) {
     return Invalid(kOp, "stride is ", p.stride, ", not a multiple of 32 of at least ",

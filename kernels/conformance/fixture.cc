@@ -102,8 +102,10 @@ std::vector<double> ActivationBuffer::Values(int row) const {
     if (view.format == ActivationFormat::kF32) {
       values[i] = view.f32(row)[i];
     } else {
-      const Q8Block& block = view.q8(row)[i / 32];
-      values[i] = static_cast<double>(block.q[i % 32]) * block.scale;
+      for (int plane = 0; plane < Q8Planes(view.format); ++plane) {
+        const Q8Block& block = view.q8(row, plane)[i / 32];
+        values[i] += static_cast<double>(block.q[i % 32]) * block.scale;
+      }
     }
   }
   return values;

@@ -16,16 +16,18 @@ struct Case {
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
-  *out << DTypeName(c.weights) << (c.activations == ActivationFormat::kQ8 ? " x q8, " : " x f32, ")
-       << c.outputs << " outputs, " << c.inputs << " inputs, " << c.rows << " rows";
+  const char* names[] = {" x f32, ", " x q8, ", " x q16, "};
+  *out << DTypeName(c.weights) << names[static_cast<int>(c.activations)] << c.outputs
+       << " outputs, " << c.inputs << " inputs, " << c.rows << " rows";
 }
 
 // Every pair of formats that meets, over sizes with tails and every row remainder.
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (DType format : kAllFormats) {
-    for (ActivationFormat activations : {ActivationFormat::kF32, ActivationFormat::kQ8}) {
-      if (activations == ActivationFormat::kQ8 && !IsQuantised(format)) continue;
+    for (ActivationFormat activations :
+         {ActivationFormat::kF32, ActivationFormat::kQ8, ActivationFormat::kQ16}) {
+      if (activations != ActivationFormat::kF32 && !IsQuantised(format)) continue;
       const bool whole = IsQuantised(format);
       int i = 0;
       for (int rows : {1, 2, 3, 4, 5, 6, 7, 8, 13, 35}) {
@@ -57,7 +59,7 @@ double Dot(const std::vector<double>& w, const std::vector<double>& x) {
 // The minimum of a Q4_1 block meets the rounded sum of a block, so its terms may be larger than the
 // weights' own.
 double BlockTolerance(const Case& c, const std::vector<double>& x) {
-  if (c.weights != DType::kQ4_1 || c.activations != ActivationFormat::kQ8) return 0;
+  if (c.weights != DType::kQ4_1 || c.activations == ActivationFormat::kF32) return 0;
   double magnitude = 0;
   for (double v : x) magnitude += std::fabs(v) * (0.3 + 15 * 0.05);
   return magnitude * 8 * kRounding;
@@ -112,7 +114,8 @@ TEST(LogitsConformance, ManyRowsInRuns) {
   limits.max_rows = 300;
   std::vector<Machine> machines = AllMachines(limits);
   Random random(6);
-  for (ActivationFormat format : {ActivationFormat::kQ8, ActivationFormat::kF32}) {
+  for (ActivationFormat format :
+       {ActivationFormat::kQ8, ActivationFormat::kQ16, ActivationFormat::kF32}) {
     const Matrix m = RandomMatrix(DType::kQ4_1, 40, 64, random);
     const Packed w = Pack(m);
     const ActivationBuffer x = RandomActivations(format, 300, 64, random);
@@ -143,7 +146,7 @@ TEST(RowParallelConformance, AnyCutOfTheGroupsGivesTheWholesBits) {
   std::vector<Machine> machines = AllMachines();
   Random random(7);
   for (const Case& c : Cases()) {
-    if (c.rows > 8) continue;
+    if (c.rows > 8 || c.activations == ActivationFormat::kQ16) continue;
     SCOPED_TRACE(testing::PrintToString(c));
     const int unit = BlockElements(c.weights);
     const int inputs = unit == 1 ? 61 : 512;
@@ -384,6 +387,13 @@ TEST(LinearConformance, RefusesWhatItCannotTake) {
   r.groups.total = 3;
   residual(r, "before its start");
   r = groups;
+  const ActivationBuffer x16 = RandomActivations(ActivationFormat::kQ16, 2, 64, random);
+  const std::vector<int> halves = {0, 32, 64};
+  r.input = x16.view;
+  r.weight = q.view;
+  r.groups.bounds = halves;
+  residual(r, "input is of q16 activations");
+  r = groups;
   r.residual_stride = 7;
   residual(r, "residual_stride is 7");
 
@@ -398,6 +408,8 @@ TEST(LinearConformance, RefusesWhatItCannotTake) {
   g.weight.outputs = 8;
   g.output.width = 5;
   gate_up(g, "width of the output is 5");
+  g.output = x16.view;
+  gate_up(g, "output is of q16 activations");
   EXPECT_THAT(out, testing::Each(-7.0f));
 }
 

@@ -36,6 +36,7 @@ std::vector<float> Rope(int positions, int head_dim) {
 
 constexpr auto kF32Activations = ActivationFormat::kF32;
 constexpr auto kQ8Activations = ActivationFormat::kQ8;
+constexpr auto kQ16Activations = ActivationFormat::kQ16;
 
 TEST(QkvConformance, EveryShapeFormatAndCache) {
   std::vector<Machine> machines = AllMachines();
@@ -50,7 +51,9 @@ TEST(QkvConformance, EveryShapeFormatAndCache) {
                          {kQ4_0, kQ8_0, kQ4_1, kQ8Activations, kBF16, 2, 1, 80, 64},
                          {kQ8_0, kQ8_0, kQ8_0, kQ8Activations, kF32, 4, 2, 48, 32},
                          {kQ4_1, kQ4_0, kQ8_0, kF32Activations, kF32, 2, 2, 128, 64},
-                         {kQ4_1, kQ4_1, kQ8_0, kQ8Activations, kBF16, 4, 2, 32, 64}}) {
+                         {kQ4_1, kQ4_1, kQ8_0, kQ8Activations, kBF16, 4, 2, 32, 64},
+                         {kQ4_1, kQ4_1, kQ4_1, kQ16Activations, kF16, 9, 3, 64, 96},
+                         {kQ8_0, kQ4_0, kQ8_0, kQ16Activations, kF32, 3, 1, 48, 64}}) {
     SCOPED_TRACE(testing::PrintToString(c));
     const Matrix mq = RandomMatrix(c.q, c.query_heads * c.head_dim, c.inputs, random);
     const Matrix mk = RandomMatrix(c.k, c.kv_heads * c.head_dim, c.inputs, random);

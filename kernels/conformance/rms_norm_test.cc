@@ -22,7 +22,10 @@ TEST(RmsNormConformance, EveryWidthAndRowCount) {
                                          {9, 576, ActivationFormat::kF32},
                                          {1, 32, ActivationFormat::kQ8},
                                          {4, 96, ActivationFormat::kQ8},
-                                         {9, 576, ActivationFormat::kQ8}}) {
+                                         {9, 576, ActivationFormat::kQ8},
+                                         {1, 32, ActivationFormat::kQ16},
+                                         {5, 96, ActivationFormat::kQ16},
+                                         {3, 576, ActivationFormat::kQ16}}) {
     SCOPED_TRACE(testing::Message() << c.rows << " rows of " << c.width);
     const int input_stride = c.width + 3;
     std::vector<float> input((c.rows + 2) * input_stride), weight(c.width);
@@ -64,6 +67,10 @@ TEST(RmsNormConformance, EveryWidthAndRowCount) {
             const double want = x[d] * scale * weight[d];
             double tolerance = std::fabs(want) * (c.width / 16 + 10) * kRounding;
             if (c.format == ActivationFormat::kQ8) tolerance += largest / 127 * 0.5001;
+            // The remainder is half a step of the first plane at most.
+            if (c.format == ActivationFormat::kQ16) {
+              tolerance += largest / 127 * 0.5001 / 127 * 0.5001 + largest * kRounding;
+            }
             ASSERT_NEAR(got[d], want, tolerance) << "row " << r << ", dimension " << d;
           }
         }
@@ -83,7 +90,8 @@ TEST(RmsNormConformance, TinyLargeAndNotANumber) {
     input[3 * width + d] = d == 5 ? NAN : 1.0f;
     weight[d] = d % 3 == 0 ? 1e-30f : 1.0f;
   }
-  for (ActivationFormat format : {ActivationFormat::kF32, ActivationFormat::kQ8}) {
+  for (ActivationFormat format :
+       {ActivationFormat::kF32, ActivationFormat::kQ8, ActivationFormat::kQ16}) {
     ActivationBuffer output = EmptyActivations(format, 3, width);
     auto op = [&](const Ops& ops, Stream stream) {
       return ops.RmsNorm({.input = input.data(),

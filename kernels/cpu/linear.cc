@@ -47,14 +47,14 @@ int TilesOf(int outputs) { return (outputs + kTileOutputs - 1) / kTileOutputs; }
 
 TileInput InputOf(const PackedLinear& w, const Activations& x, int tile, int first_row, int rows,
                   const int* bounds, int groups) {
-  const bool q8 = x.format == ActivationFormat::kQ8;
+  const int planes = Q8Planes(x.format);
   const int64_t tile_bytes = kTileOutputs * RowBytes(w.format, w.inputs);
   return {
       .tile = reinterpret_cast<const uint8_t*>(w.data) + tile * tile_bytes,
       .format = w.format,
-      .q8 = q8,
-      .x = q8 ? static_cast<const void*>(x.q8(first_row)) : x.f32(first_row),
-      .stride = q8 ? x.stride / 32 : x.stride,
+      .planes = planes,
+      .x = planes > 0 ? static_cast<const void*>(x.q8(first_row)) : x.f32(first_row),
+      .stride = planes > 0 ? x.stride / 32 : x.stride,
       .rows = rows,
       .bounds = bounds,
       .groups = groups,

@@ -345,7 +345,7 @@ static void SumDecoded(const TileInput& in, const Target& to, const Scratch& s) 
 
 // ---- All of them.
 
-static void SumTile(const TileInput& in, const Target& to, const Scratch& s) {
+static void SumPlanes(const TileInput& in, const Target& to, const Scratch& s) {
   switch (in.format) {
     case DType::kF32:
       return SumFloat<float>(in, to);
@@ -354,11 +354,25 @@ static void SumTile(const TileInput& in, const Target& to, const Scratch& s) {
     case DType::kBF16:
       return SumFloat<Bf16>(in, to);
     case DType::kQ8_0:
-      return in.q8 ? SumQuantised<Q80>(in, to, s) : SumDecoded<Q80>(in, to, s);
+      return in.planes > 0 ? SumQuantised<Q80>(in, to, s) : SumDecoded<Q80>(in, to, s);
     case DType::kQ4_0:
-      return in.q8 ? SumQuantised<Q40>(in, to, s) : SumDecoded<Q40>(in, to, s);
+      return in.planes > 0 ? SumQuantised<Q40>(in, to, s) : SumDecoded<Q40>(in, to, s);
     case DType::kQ4_1:
-      return in.q8 ? SumQuantised<Q41>(in, to, s) : SumDecoded<Q41>(in, to, s);
+      return in.planes > 0 ? SumQuantised<Q41>(in, to, s) : SumDecoded<Q41>(in, to, s);
+  }
+}
+
+static void SumTile(const TileInput& in, const Target& to, const Scratch& s) {
+  if (in.planes < 2) return SumPlanes(in, to, s);
+  // Two planes are two rows to every kernel above.
+  TileInput planes = in;
+  planes.rows = 2 * in.rows;
+  SumPlanes(planes, {s.planes, kTileOutputs, nullptr}, s);
+  for (int r = 0; r < in.rows; ++r) {
+    const float* first = s.planes + 2 * r * kTileOutputs;
+    const float* second = first + kTileOutputs;
+    Sums<1> sum = {{{Add(Load(first), Load(second)), Add(Load(first + 16), Load(second + 16))}}};
+    StoreSums<1>(sum, to, r);
   }
 }
 

@@ -43,16 +43,29 @@ HEADWAY_INLINE void StoreFirst(float* p, V v, int count) {
   for (int i = 0; i < count; ++i) p[i] = lanes[i];
 }
 
-HEADWAY_INLINE void QuantiseBlock(V a, V b, Q8Block* out) {
+// What 32 values are multiplied with to give integers, and those to give the values.
+struct BlockScale {
+  float inverse, scale;
+};
+
+HEADWAY_INLINE BlockScale QuantiseBlock(V a, V b, Q8Block* out) {
   const float largest = LargestMagnitude(a, b);
   const bool zero = largest <= kSmallestBlock;
-  const V inverse = Set(zero ? 0.0f : 127.0f / largest);
-  const float scale = zero ? 0.0f : largest / 127.0f;
+  const BlockScale s = {zero ? 0.0f : 127.0f / largest, zero ? 0.0f : largest / 127.0f};
+  const V inverse = Set(s.inverse);
   const int32_t sum = StoreInt8(out->q, Mul(a, inverse), Mul(b, inverse));
-  out->scale = scale;
-  out->scaled_sum = scale * static_cast<float>(sum);
+  out->scale = s.scale;
+  out->scaled_sum = s.scale * static_cast<float>(sum);
   out->sum = sum;
   out->reserved = 0;
+  return s;
+}
+
+// What the integers of x leave of it.
+HEADWAY_INLINE V Remainder(V x, BlockScale s) {
+  const V bias = Set(kRoundingBias);
+  const V q = Sub(Add(Mul(x, Set(s.inverse)), bias), bias);
+  return Fma(q, Set(-s.scale), x);
 }
 
 static void Quantise(const float* x, int width, Q8Block* out) {
@@ -74,11 +87,14 @@ static void Norm(const NormRow& n) {
   const float mean = SumLanes(squares) / static_cast<float>(n.width);
   const V scale = Set(1.0f / __builtin_sqrtf(mean + n.epsilon));
   auto scaled = [&](int i) { return Mul(Mul(Load(n.input + i), scale), Load(n.weight + i)); };
-  if (n.q8) {
+  if (n.planes > 0) {
+    const int blocks = n.stride / 32;
     Q8Block* out = static_cast<Q8Block*>(n.output);
-    for (int i = 0; i < n.width; i += 32) QuantiseBlock(scaled(i), scaled(i + 16), out + i / 32);
-    for (int i = n.width; i < n.stride; i += 32) {
-      QuantiseBlock(Zero(), Zero(), out + i / 32);
+    for (int b = 0; b < blocks; ++b) {
+      const bool beyond = 32 * b >= n.width;
+      const V x = beyond ? Zero() : scaled(32 * b), y = beyond ? Zero() : scaled(32 * b + 16);
+      const BlockScale s = QuantiseBlock(x, y, out + b);
+      if (n.planes == 2) QuantiseBlock(Remainder(x, s), Remainder(y, s), out + blocks + b);
     }
     return;
   }

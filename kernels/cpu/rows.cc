@@ -35,7 +35,7 @@ absl::Status Embedding(const EmbeddingParams& p, Stream& stream) {
 absl::Status RmsNorm(const Table& table, const RmsNormParams& p, Stream& stream) {
   HEADWAY_RETURN_IF_ERROR(Validate(p));
   HEADWAY_RETURN_IF_ERROR(CpuWorkspace::Of("rms_norm", stream).status());
-  const bool q8 = p.output.format == ActivationFormat::kQ8;
+  const int planes = Q8Planes(p.output.format);
   EachRow(*stream.team, p.rows, p.output.width, [&](int row, int) {
     const int64_t from = p.row_index.empty() ? row : p.row_index[row];
     table.norm({
@@ -43,8 +43,8 @@ absl::Status RmsNorm(const Table& table, const RmsNormParams& p, Stream& stream)
         .weight = p.weight,
         .width = p.output.width,
         .epsilon = p.epsilon,
-        .q8 = q8,
-        .output = q8 ? static_cast<void*>(p.output.q8(row)) : p.output.f32(row),
+        .planes = planes,
+        .output = planes > 0 ? static_cast<void*>(p.output.q8(row)) : p.output.f32(row),
         .stride = p.output.stride,
     });
   });

@@ -25,6 +25,7 @@ constexpr int kMaxHeadRun = 16;
 struct Scratch {
   uint8_t* weights;  // an unpacked tile: [max_width][32] floats
   float* sums;       // [max_rows][32]: a tile's results
+  float* planes;     // [max_rows][2][32]: the same of two planes
   float* columns;    // [max_rows][32]: a gate-up unit's results
   // Attention, one split of one KV head at a time. `padded` is head_dim rounded up to 16.
   float* keys;     // [16 blocks][head_dim][16]
@@ -46,8 +47,8 @@ struct NormRow {
   const float* weight;  // [width]
   int width;
   float epsilon;
-  bool q8;
-  void* output;  // float [stride] or Q8Block [stride / 32]
+  int planes;    // of Q8Blocks, 0: floats
+  void* output;  // float [stride] or Q8Block [planes][stride / 32]
   int stride;
 };
 
@@ -55,9 +56,9 @@ struct NormRow {
 struct TileInput {
   const uint8_t* tile;  // from input 0 on
   DType format;
-  bool q8;         // of the activations
+  int planes;      // of the activations' Q8Blocks, 0: floats
   const void* x;   // float or Q8Block, row 0
-  int64_t stride;  // floats or Q8Blocks between rows
+  int64_t stride;  // floats between rows, or Q8Blocks between planes
   int rows;
   // Group g of the tree takes inputs [bounds[g], bounds[g + 1]).
   const int* bounds;

@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Workspace>> CpuWorkspace::Create(const WorkspaceL
     for (Scratch& s : w.scratch_) {
       s.weights = c.Take<uint8_t>((limits.max_width + 31) / 32 * 32 * int64_t{128});
       s.sums = c.Take<float>(rows * kTileOutputs);
+      s.planes = c.Take<float>(rows * 2 * kTileOutputs);
       s.columns = c.Take<float>(rows * kTileOutputs);
       s.keys = c.Take<float>(kAttentionSplit * head_dim);
       s.values = c.Take<float>(kAttentionSplit * padded);

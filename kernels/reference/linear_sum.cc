@@ -46,7 +46,7 @@ std::vector<std::byte> UnpackRow(const PackedLinear& weight, int packed_row) {
 }
 
 float GroupSum(DType format, const std::vector<std::byte>& weights, const Activations& x, int row,
-               int begin, int end) {
+               int begin, int end, int plane) {
   const int step = BlockElements(format);
   float sum = 0;
   for (int k = begin; k < end; k += step) {
@@ -57,7 +57,7 @@ float GroupSum(DType format, const std::vector<std::byte>& weights, const Activa
       for (int i = 0; i < step; ++i) sum = std::fma(w[i], x.f32(row)[k + i], sum);
       continue;
     }
-    const Q8Block& a = x.q8(row)[k / 32];
+    const Q8Block& a = x.q8(row, plane)[k / 32];
     const std::array<int, 32> q = Integers(format, block);
     int dot = 0;
     for (int i = 0; i < 32; ++i) dot += q[i] * a.q[i];
@@ -69,7 +69,10 @@ float GroupSum(DType format, const std::vector<std::byte>& weights, const Activa
 
 float ColumnSum(const PackedLinear& weight, const std::vector<std::byte>& weights,
                 const Activations& x, int row, int packed_row) {
-  const float sum = GroupSum(weight.format, weights, x, row, 0, weight.inputs);
+  float sum = GroupSum(weight.format, weights, x, row, 0, weight.inputs);
+  if (x.format == ActivationFormat::kQ16) {
+    sum += GroupSum(weight.format, weights, x, row, 0, weight.inputs, 1);
+  }
   return weight.bias == nullptr ? sum : sum + weight.bias[packed_row];
 }
 

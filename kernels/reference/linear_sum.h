@@ -13,8 +13,9 @@ namespace headway::kernels::reference {
 std::vector<std::byte> UnpackRow(const PackedLinear& weight, int packed_row);
 
 // weights [inputs] times row `row` of x, over inputs [begin, end): one reduction group (linear.h).
+// Of q16 activations, one plane.
 float GroupSum(DType format, const std::vector<std::byte>& weights, const Activations& x, int row,
-               int begin, int end);
+               int begin, int end, int plane = 0);
 
 // A column-parallel linear's element: one group, then the bias of `packed_row` where there is one.
 float ColumnSum(const PackedLinear& weight, const std::vector<std::byte>& weights,

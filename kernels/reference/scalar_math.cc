@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kernels/math_constants.h"
 #include "runtime/tensor/half.h"
@@ -32,6 +33,28 @@ int32_t Round(float x) {
 float Clamp(float x, float limit) {
   const float above = x > -limit ? x : -limit;
   return above < limit ? above : limit;
+}
+
+// One plane of a row, zeros up to the stride.
+void Quantise(std::span<const float> values, int stride, Q8Block* to) {
+  std::memset(to, 0, static_cast<size_t>(stride / 32) * sizeof(Q8Block));
+  for (size_t first = 0; first < values.size(); first += 32, ++to) {
+    const std::span<const float> block = values.subspan(first, 32);
+    // As integers, so that a NaN is the largest of all.
+    uint32_t largest_bits = 0;
+    for (float x : block) {
+      largest_bits = std::max(largest_bits, std::bit_cast<uint32_t>(x) & 0x7fffffffu);
+    }
+    const float largest = std::bit_cast<float>(largest_bits);
+    if (largest <= kSmallestBlock) continue;
+    const float inverse = 127.0f / largest;
+    for (int i = 0; i < 32; ++i) {
+      to->q[i] = static_cast<int8_t>(Round(block[i] * inverse));
+      to->sum += to->q[i];
+    }
+    to->scale = largest / 127.0f;
+    to->scaled_sum = to->scale * static_cast<float>(to->sum);
+  }
 }
 
 }  // namespace
@@ -69,24 +92,13 @@ void StoreActivations(std::span<const float> values, const Activations& out, int
     std::fill(to + values.size(), to + out.stride, 0.0f);
     return;
   }
-  Q8Block* to = out.q8(row);
-  std::memset(to, 0, static_cast<size_t>(out.stride / 32) * sizeof(Q8Block));
-  for (size_t first = 0; first < values.size(); first += 32, ++to) {
-    const std::span<const float> block = values.subspan(first, 32);
-    // As integers, so that a NaN is the largest of all.
-    uint32_t largest_bits = 0;
-    for (float x : block) {
-      largest_bits = std::max(largest_bits, std::bit_cast<uint32_t>(x) & 0x7fffffffu);
+  std::vector<float> rest(values.begin(), values.end());
+  for (int plane = 0; plane < Q8Planes(out.format); ++plane) {
+    Q8Block* to = out.q8(row, plane);
+    Quantise(rest, out.stride, to);
+    for (size_t i = 0; i < rest.size(); ++i) {
+      rest[i] = std::fma(-static_cast<float>(to[i / 32].q[i % 32]), to[i / 32].scale, rest[i]);
     }
-    const float largest = std::bit_cast<float>(largest_bits);
-    if (largest <= kSmallestBlock) continue;
-    const float inverse = 127.0f / largest;
-    for (int i = 0; i < 32; ++i) {
-      to->q[i] = static_cast<int8_t>(Round(block[i] * inverse));
-      to->sum += to->q[i];
-    }
-    to->scale = largest / 127.0f;
-    to->scaled_sum = to->scale * static_cast<float>(to->sum);
   }
 }
 

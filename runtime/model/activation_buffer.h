@@ -12,7 +12,7 @@
 
 namespace headway {
 
-// Input rows of linears: memory for some rows of one width in either format. Which one a linear
+// Input rows of linears: memory for some rows of one width in any format. Which one a linear
 // takes depends on its weights, so a buffer may hold one now and the other later.
 class ActivationBuffer {
  public:
@@ -22,7 +22,7 @@ class ActivationBuffer {
     width_ = width;
     if (width == 0) return absl::OkStatus();
     const int64_t row_bytes = std::max(kernels::ActivationRowBytes(ActivationFormat::kF32, width),
-                                       kernels::ActivationRowBytes(ActivationFormat::kQ8, width));
+                                       kernels::ActivationRowBytes(ActivationFormat::kQ16, width));
     HEADWAY_ASSIGN_OR_RETURN(memory_, HostBuffer::Allocate(row_bytes * rows));
     return absl::OkStatus();
   }

@@ -239,12 +239,12 @@ INSTANTIATE_TEST_SUITE_P(
                      {.kv_dtype = DType::kF16},
                      300,
                      0xda87b5c426a545c7},
-        ContractCase{"Q8_0", "gguf/llama_q256/Q8_0.gguf", kQ8, 34, 0xdf41a9b70f07633b},
+        ContractCase{"Q8_0", "gguf/llama_q256/Q8_0.gguf", kQ8, 34, 0x7948e291d8c132e0},
         ContractCase{"Q8_0FloatActivations", "gguf/llama_q256/Q8_0.gguf", kF32, 20,
                      0xdf43aa2d01c2f677},
-        ContractCase{"Q4_0", "gguf/llama_q256/Q4_0.gguf", kQ8, 34, 0x4da37fa784c56fb9,
+        ContractCase{"Q4_0", "gguf/llama_q256/Q4_0.gguf", kQ8, 34, 0x99265aa4e9445059,
                      "gguf/llama_q256/Q8_0.gguf"},
-        ContractCase{"Q4_1", "gguf/llama_q256/Q4_1.gguf", kQ8, 34, 0xcc1e016805a95a07,
+        ContractCase{"Q4_1", "gguf/llama_q256/Q4_1.gguf", kQ8, 34, 0x06717f1f8d7a7bf3,
                      "gguf/llama_q256/Q8_0.gguf"}),
     [](const auto& info) { return info.param.name; });
 

@@ -205,20 +205,23 @@ TEST_F(SmolLm2Test, EightBitActivationsStayNear) {
   EXPECT_GT(gpl, 1e-5) << "activations were not rounded";
 }
 
-// Single log-probabilities have a heavy tail: the largest difference of 2,700 was 1.05, with KV in
-// float32 another position's was 1.10. Their mean over a long prompt is 0.06, as llama.cpp's.
+// Single log-probabilities have a heavy tail: llama.cpp's are up to 0.97 away. Their mean over a
+// long prompt is 0.06 there.
 TEST_F(SmolLm2Test, EightBitScoresStayNear) {
   const auto group = New(1, kEightBit);
   for (const Prompt& prompt : prompts_) {
     SCOPED_TRACE(prompt.name);
     const Scores scores = Score(*group, prompt);
     ASSERT_EQ(scores.logprobs.size(), prompt.prompt_logprobs.size());
-    double mean = 0;
+    double mean = 0, largest = 0;
     for (size_t i = 0; i < scores.logprobs.size(); ++i) {
       const double difference = std::abs(scores.logprobs[i] - prompt.prompt_logprobs[i]);
-      EXPECT_LE(difference, 1.5) << "position " << i;
+      EXPECT_LE(difference, 1.0) << "position " << i;
       mean += difference / static_cast<double>(scores.logprobs.size());
+      largest = std::max(largest, difference);
     }
+    RecordProperty("mean_" + prompt.name, std::to_string(mean));
+    RecordProperty("largest_" + prompt.name, std::to_string(largest));
     if (prompt.ids.size() >= 500) {
       EXPECT_LE(mean, 0.075);
     }
