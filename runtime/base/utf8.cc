@@ -1,41 +1,40 @@
 #include "runtime/base/utf8.h"
 
-#include <cstdint>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/strings.h"
 
 namespace headway {
-namespace {
 
-// Length of the well-formed character at the front of `text`; 0 when there is none.
-size_t CharacterBytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  const size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  if (text.size() < bytes) return 0;
-  // The second byte's range excludes overlong forms, surrogates, and what lies above U+10FFFF.
-  const uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < bytes; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  return bytes;
+Utf8Lead LeadOf(unsigned char byte) {
+  if (byte < 0x80) return {1, 0x80, 0xbf};
+  if (byte < 0xc2) return {0, 0, 0};
+  if (byte < 0xe0) return {2, 0x80, 0xbf};
+  if (byte == 0xe0) return {3, 0xa0, 0xbf};
+  if (byte == 0xed) return {3, 0x80, 0x9f};
+  if (byte < 0xf0) return {3, 0x80, 0xbf};
+  if (byte == 0xf0) return {4, 0x90, 0xbf};
+  if (byte < 0xf4) return {4, 0x80, 0xbf};
+  if (byte == 0xf4) return {4, 0x80, 0x8f};
+  return {0, 0, 0};
 }
 
-}  // namespace
-
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = CharacterBytes(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
+std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const Utf8Lead lead = LeadOf(static_cast<unsigned char>(text[i]));
+    const auto length = static_cast<size_t>(lead.length);
+    if (length == 0 || text.size() - i < length) return i;
+    unsigned char low = lead.low, high = lead.high;
+    for (size_t k = 1; k < length; ++k) {
+      const auto byte = static_cast<unsigned char>(text[i + k]);
+      if (byte < low || byte > high) return i;
+      low = 0x80;
+      high = 0xbf;
+    }
+    i += length;
   }
-  return true;
+  return std::nullopt;
 }
 
 std::string Quoted(std::string_view text) {

@@ -27,6 +27,20 @@ TEST(IsUtf8Test, RefusesTheRest) {
   }
 }
 
+TEST(FindInvalidUtf8Test, FindsTheFirstInvalidByte) {
+  EXPECT_EQ(FindInvalidUtf8(""), std::nullopt);
+  EXPECT_EQ(FindInvalidUtf8("a\xc3\xa9\xe4\xb8\x96\xf0\x9f\x98\x80"), std::nullopt);
+  EXPECT_EQ(FindInvalidUtf8("\xf4\x8f\xbf\xbf"), std::nullopt);  // U+10FFFF
+  EXPECT_EQ(FindInvalidUtf8("ab\x80"), 2u);
+  EXPECT_EQ(FindInvalidUtf8("ab\xc3"), 2u);              // truncated
+  EXPECT_EQ(FindInvalidUtf8("\xc0\xaf"), 0u);            // overlong
+  EXPECT_EQ(FindInvalidUtf8("x\xe0\x9f\xbf"), 1u);       // overlong
+  EXPECT_EQ(FindInvalidUtf8("x\xed\xa0\x80"), 1u);       // a surrogate
+  EXPECT_EQ(FindInvalidUtf8("xy\xf4\x90\x80\x80"), 2u);  // above U+10FFFF
+  EXPECT_EQ(FindInvalidUtf8("\xf0\x80\x80\x80"), 0u);    // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xff"), 0u);
+}
+
 TEST(QuotedTest, ShowsTextAndEscapesTheRest) {
   EXPECT_EQ(Quoted("blk.0.w"), "'blk.0.w'");
   EXPECT_EQ(Quoted("caf\xc3\xa9"), "'caf\xc3\xa9'");

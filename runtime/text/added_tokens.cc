@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/utf8.h"
 
 namespace headway::text {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "runtime/base/utf8.h"
 #include "runtime/text/utf8.h"
 
 namespace headway::text {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/text/utf8.h"
+#include "runtime/base/utf8.h"
 
 namespace headway::text {
 

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/detokenizer.h"
 #include "runtime/text/nfc.h"
-#include "runtime/text/utf8.h"
 
 namespace headway::text {
 namespace {

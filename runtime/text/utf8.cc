@@ -1,49 +1,13 @@
 #include "runtime/text/utf8.h"
 
+#include "runtime/base/utf8.h"
+
 namespace headway::text {
 namespace {
-
-// What may follow a lead byte: the length of the character and the range of its second byte
-// (table 3-7 of the Unicode standard). Length 0: no character starts with this byte.
-struct Lead {
-  int length;
-  unsigned char lower, upper;
-};
-
-Lead LeadOf(unsigned char b) {
-  if (b < 0x80) return {1, 0x80, 0xbf};
-  if (b < 0xc2) return {0, 0, 0};
-  if (b < 0xe0) return {2, 0x80, 0xbf};
-  if (b == 0xe0) return {3, 0xa0, 0xbf};
-  if (b == 0xed) return {3, 0x80, 0x9f};
-  if (b < 0xf0) return {3, 0x80, 0xbf};
-  if (b == 0xf0) return {4, 0x90, 0xbf};
-  if (b < 0xf4) return {4, 0x80, 0xbf};
-  if (b == 0xf4) return {4, 0x80, 0x8f};
-  return {0, 0, 0};
-}
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 }  // namespace
-
-std::optional<size_t> FindInvalidUtf8(std::string_view text) {
-  size_t i = 0;
-  while (i < text.size()) {
-    const Lead lead = LeadOf(static_cast<unsigned char>(text[i]));
-    if (lead.length == 0) return i;
-    unsigned char lower = lead.lower, upper = lead.upper;
-    for (int k = 1; k < lead.length; ++k) {
-      if (i + k >= text.size()) return i;
-      const auto b = static_cast<unsigned char>(text[i + k]);
-      if (b < lower || b > upper) return i;
-      lower = 0x80;
-      upper = 0xbf;
-    }
-    i += lead.length;
-  }
-  return std::nullopt;
-}
 
 char32_t NextCodePoint(std::string_view text, size_t* offset) {
   const auto lead = static_cast<unsigned char>(text[*offset]);
@@ -84,7 +48,7 @@ void Utf8Stream::Feed(std::string_view bytes, std::string* out) {
   for (size_t i = 0; i < bytes.size();) {
     const auto b = static_cast<unsigned char>(bytes[i]);
     if (needed_ == 0) {
-      const Lead lead = LeadOf(b);
+      const Utf8Lead lead = LeadOf(b);
       if (lead.length == 1) {
         out->push_back(bytes[i]);
       } else if (lead.length == 0) {
@@ -93,17 +57,17 @@ void Utf8Stream::Feed(std::string_view bytes, std::string* out) {
         waiting_[0] = bytes[i];
         seen_ = 1;
         needed_ = lead.length;
-        lower_ = lead.lower;
-        upper_ = lead.upper;
+        low_ = lead.low;
+        high_ = lead.high;
       }
       ++i;
-    } else if (b < lower_ || b > upper_) {
+    } else if (b < low_ || b > high_) {
       out->append(kReplacement);  // for what waited; this byte is looked at again
       needed_ = 0;
     } else {
       waiting_[seen_++] = bytes[i++];
-      lower_ = 0x80;
-      upper_ = 0xbf;
+      low_ = 0x80;
+      high_ = 0xbf;
       if (seen_ == needed_) {
         out->append(waiting_, seen_);
         needed_ = 0;

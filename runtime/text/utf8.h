@@ -2,15 +2,10 @@
 #define HEADWAY_RUNTIME_TEXT_UTF8_H_
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace headway::text {
-
-// Offset of the first byte that cannot belong to valid UTF-8 (for a truncated character: of its
-// first byte), or nullopt when all of `text` is valid.
-std::optional<size_t> FindInvalidUtf8(std::string_view text);
 
 // Bytes of the character that starts with `lead`, in valid UTF-8.
 inline size_t Utf8Length(char lead) {
@@ -39,9 +34,9 @@ class Utf8Stream {
 
  private:
   char waiting_[4] = {};
-  int seen_ = 0;    // bytes in waiting_
-  int needed_ = 0;  // length of the character that waiting_ begins; 0: none
-  unsigned char lower_ = 0x80, upper_ = 0xbf;  // what the next byte may be
+  int seen_ = 0;                            // bytes in waiting_
+  int needed_ = 0;                          // length of the character that waiting_ begins; 0: none
+  unsigned char low_ = 0x80, high_ = 0xbf;  // what the next byte may be
 };
 
 }  // namespace headway::text

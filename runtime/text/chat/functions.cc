@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/chat/arguments.h"
 #include "runtime/text/chat/operators.h"
 #include "runtime/text/chat/printing.h"
-#include "runtime/text/utf8.h"
 
 namespace headway::text::chat {
 namespace {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/base/strings.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/chat/characters.h"
 #include "runtime/text/utf8.h"
 

@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/chat/evaluator.h"
 #include "runtime/text/chat/functions.h"
 #include "runtime/text/chat/parser.h"
 #include "runtime/text/chat/value.h"
-#include "runtime/text/utf8.h"
 
 namespace headway::text::chat {
 namespace {
