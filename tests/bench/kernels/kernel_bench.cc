@@ -125,6 +125,10 @@ class Pass {
     queries_.resize(static_cast<size_t>(max_rows) * width);
     logits_ = Take(int64_t{sequences} * ((s_.vocabulary + 31) / 32 * 32) * 4);
     hidden_ = Rows(max_rows, s_.hidden);
+    // As the forward pass has it.
+    qkv_input_ =
+        Rows(max_rows, s_.hidden,
+             s_.activations == ActivationFormat::kQ8 ? ActivationFormat::kQ16 : s_.activations);
     attention_ = Rows(max_rows, width);
     mlp_ = Rows(max_rows, s_.intermediate);
     head_bounds_ = Bounds(std::min(s_.query_heads, 16), width);
@@ -154,20 +158,20 @@ class Pass {
                             .output = residual_.data(),
                             .output_stride = s_.hidden},
                            stream));
-    auto norm = [&](int rows, std::span<const int32_t> index) {
+    auto norm = [&](int rows, std::span<const int32_t> index, const Activations& output) {
       return ops_.RmsNorm({.input = residual_.data(),
                            .input_stride = s_.hidden,
                            .row_index = index,
                            .rows = rows,
                            .weight = norm_.data(),
                            .epsilon = 1e-5f,
-                           .output = hidden_},
+                           .output = output},
                           stream);
     };
     for (int l = 0; l < s_.layers; ++l) {
       const Layer& layer = layers_[l];
-      Time(1, norm(n, {}));
-      Time(2, ops_.Qkv({.input = hidden_,
+      Time(1, norm(n, {}, qkv_input_));
+      Time(2, ops_.Qkv({.input = qkv_input_,
                         .rows = n,
                         .q = layer.q,
                         .k = layer.k,
@@ -189,12 +193,12 @@ class Pass {
                               .output = attention_},
                              stream));
       Time(4, RowParallel(layer.output, attention_, head_bounds_, n, stream));
-      Time(1, norm(n, {}));
+      Time(1, norm(n, {}, hidden_));
       Time(5, ops_.GateUp({.input = hidden_, .rows = n, .weight = layer.gate_up, .output = mlp_},
                           stream));
       Time(6, RowParallel(layer.down, mlp_, mlp_bounds_, n, stream));
     }
-    Time(1, norm(sequences, last_rows_));
+    Time(1, norm(sequences, last_rows_, hidden_));
     Time(7, ops_.Logits({.input = hidden_,
                          .rows = sequences,
                          .weight = lm_head_,
@@ -237,9 +241,10 @@ class Pass {
     return {format, outputs, inputs, data, nullptr};
   }
 
-  Activations Rows(int rows, int width) {
-    buffers_.push_back(Take(ActivationRowBytes(s_.activations, width) * rows));
-    return {s_.activations, buffers_.back().data(), width, ActivationStride(width)};
+  Activations Rows(int rows, int width) { return Rows(rows, width, s_.activations); }
+  Activations Rows(int rows, int width, ActivationFormat format) {
+    buffers_.push_back(Take(ActivationRowBytes(format, width) * rows));
+    return {format, buffers_.back().data(), width, ActivationStride(width)};
   }
 
   static std::vector<int> Bounds(int groups, int width) {
@@ -282,7 +287,7 @@ class Pass {
   std::vector<KvLayerView> kv_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<float> norm_, rope_, residual_, queries_;
-  Activations hidden_, attention_, mlp_;
+  Activations hidden_, qkv_input_, attention_, mlp_;
   std::vector<int> head_bounds_, mlp_bounds_, kv_head_of_query_;
   std::vector<int32_t> tokens_, last_rows_;
   std::vector<SpanView> spans_;
