@@ -15,8 +15,8 @@
 namespace headway {
 namespace {
 
-int Run(const std::string& transports, const std::string& flooded) {
-  auto created = UcxTransport::Create({.transports = transports, .net_devices = "lo"});
+int Run(const std::string& host_transport, const std::string& flooded) {
+  auto created = UcxTransport::Create({.host_transport = host_transport, .net_devices = "lo"});
   if (!created.ok()) {
     std::fprintf(stderr, "%s\n", created.status().ToString().c_str());
     return 1;
@@ -38,7 +38,8 @@ int Run(const std::string& transports, const std::string& flooded) {
         continue;
       }
       ++pending;
-      transport.Send(flooded, {}, payload, [&](const absl::Status&) { --pending; });
+      transport.Send(flooded, {payload.data(), 1}, payload,
+                     [&](const absl::Status&) { --pending; });
     }
     while (pending > 0) std::this_thread::yield();
   });

@@ -13,12 +13,13 @@ namespace headway {
 
 struct UcxOptions {
   TransportLimits limits;
-  // UCX's list of transports. Everything but shared memory (and self, which only hides that no
-  // other is usable): tcp and, where there is a card for it, RDMA. Those tell when a peer has died.
-  // UCX's shared memory ("posix,self" and nothing else) is several times faster between processes
-  // of one host, but there a dead peer is noticed by the send timeout only, and one that is killed
-  // while it writes stops the reader's queue for all.
+  // UCX's list of transports between hosts: tcp and, where there is a card for it, RDMA. Only such
+  // as tell when a peer has died, which UCX's shared memory does not.
   std::string transports = "^sm,self";
+  // UCX's shared memory transport between processes of one host, in a lane for each pair of them;
+  // empty: none. The network is used as well, to agree on the lane and to learn of the peer's end,
+  // and for all messages where there can be no lane.
+  std::string host_transport = "posix";
   // UCX's list of network devices, such as "eth0" or "mlx5_0:1,lo". Each transport listens on an
   // ephemeral tcp port of these. UCX neither encrypts nor authenticates: name a private network.
   std::string net_devices = "all";
@@ -29,10 +30,10 @@ struct UcxOptions {
   int64_t close_grace_nanos = 1'000'000'000;
 };
 
-// Transport on UCX active messages, with a UCX worker and a thread of its own that sleeps while
+// Transport on UCX active messages, with UCX workers and a thread of its own that sleeps while
 // nothing happens. Any number may live in a process.
 //
-// A peer that dies ends its messages with Unavailable, over shared memory with the send timeout.
+// A peer that dies ends its messages with Unavailable, and harms no message of others.
 class UcxTransport {
  public:
   // `clock` must outlive the transport. Unavailable where UCX is not installed, or refuses the

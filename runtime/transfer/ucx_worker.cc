@@ -1,16 +1,16 @@
 #include "runtime/transfer/ucx_worker.h"
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
 namespace headway {
 
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(const UcxLibrary& ucx,
-                                                             const std::string& transports,
-                                                             const std::string& net_devices) {
+                                                             const Settings& settings) {
   auto worker = std::unique_ptr<UcxWorker>(new UcxWorker(ucx));
-  HEADWAY_RETURN_IF_ERROR(Annotate(worker->Start(transports, net_devices),
-                                   absl::StrCat("UCX with transports \"", transports,
-                                                "\" and network devices \"", net_devices, "\"")));
+  std::string what = "UCX with";
+  for (const auto& [name, value] : settings) absl::StrAppend(&what, " ", name, "=\"", value, "\"");
+  HEADWAY_RETURN_IF_ERROR(Annotate(worker->Start(settings), what));
   return worker;
 }
 
@@ -19,15 +19,15 @@ UcxWorker::~UcxWorker() {
   if (context_ != nullptr) ucx_.ucp_cleanup(context_);
 }
 
-absl::Status UcxWorker::Start(const std::string& transports, const std::string& net_devices) {
+absl::Status UcxWorker::Start(const Settings& settings) {
   ucp_config_t* config;
   HEADWAY_RETURN_IF_ERROR(
       UcxStatus(ucx_, ucx_.ucp_config_read(nullptr, nullptr, &config), "configuration"));
-  absl::Status status =
-      UcxStatus(ucx_, ucx_.ucp_config_modify(config, "TLS", transports.c_str()), "transports");
-  if (status.ok()) {
-    status = UcxStatus(ucx_, ucx_.ucp_config_modify(config, "NET_DEVICES", net_devices.c_str()),
-                       "network devices");
+  absl::Status status;
+  for (const auto& [name, value] : settings) {
+    if (!status.ok()) break;
+    status =
+        UcxStatus(ucx_, ucx_.ucp_config_modify(config, name.c_str(), value.c_str()), name.c_str());
   }
   if (status.ok()) {
     ucp_params_t params{};

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/transfer/ucx_library.h"
@@ -13,10 +15,12 @@ namespace headway {
 // any thread may use it, one at a time.
 class UcxWorker {
  public:
-  // `transports` and `net_devices` are UCX's lists. Unavailable naming both when it refuses them.
+  // Names without "UCX_", and values, of UCX's settings.
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+
+  // Settings go before variables of the environment. Unavailable naming them when UCX refuses.
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(const UcxLibrary& ucx,
-                                                           const std::string& transports,
-                                                           const std::string& net_devices);
+                                                           const Settings& settings);
   // All requests must have been given back.
   ~UcxWorker();
 
@@ -30,7 +34,7 @@ class UcxWorker {
 
  private:
   explicit UcxWorker(const UcxLibrary& ucx) : ucx_(ucx) {}
-  absl::Status Start(const std::string& transports, const std::string& net_devices);
+  absl::Status Start(const Settings& settings);
 
   const UcxLibrary& ucx_;
   ucp_context_h context_ = nullptr;

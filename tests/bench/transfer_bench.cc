@@ -37,8 +37,8 @@ double MemcpyRate() {
   return best;
 }
 
-std::unique_ptr<Transport> NewTransport(const char* transports) {
-  auto transport = UcxTransport::Create({.transports = transports, .net_devices = "lo"});
+std::unique_ptr<Transport> NewTransport(const char* host_transport) {
+  auto transport = UcxTransport::Create({.host_transport = host_transport, .net_devices = "lo"});
   if (!transport.ok()) {
     std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
     std::exit(1);
@@ -47,8 +47,8 @@ std::unique_ptr<Transport> NewTransport(const char* transports) {
 }
 
 // Microseconds from Send to the receiver's call, one small message at a time.
-double MessageMicros(const char* transports) {
-  auto from = NewTransport(transports), to = NewTransport(transports);
+double MessageMicros(const char* host_transport) {
+  auto from = NewTransport(host_transport), to = NewTransport(host_transport);
   std::atomic<int> arrived = 0;
   to->SetReceiver([&](auto, auto) {
     ++arrived;
@@ -66,8 +66,8 @@ double MessageMicros(const char* transports) {
   return micros[micros.size() / 2];
 }
 
-double MessageRate(const char* transports, size_t bytes) {
-  auto from = NewTransport(transports), to = NewTransport(transports);
+double MessageRate(const char* host_transport, size_t bytes) {
+  auto from = NewTransport(host_transport), to = NewTransport(host_transport);
   std::atomic<int64_t> arrived = 0;
   to->SetReceiver([&](auto, std::span<const std::byte> payload) { arrived += payload.size(); });
   const std::string address = to->address();
@@ -87,7 +87,7 @@ double MessageRate(const char* transports, size_t bytes) {
 
 // One sequence of `blocks` blocks from cache to cache, in the shape of a model of 30 layers and 3
 // KV heads of 64 in f16. Returns GB/s and sets the milliseconds that a transfer took.
-double CacheRate(const char* transports, int blocks, double& millis) {
+double CacheRate(const char* host_transport, int blocks, double& millis) {
   constexpr int kLayers = 30;
   kernels::KvLayerView view = {
       .dtype = DType::kF16, .head_dim = 64, .kv_heads = 3, .num_blocks = 512};
@@ -101,7 +101,7 @@ double CacheRate(const char* transports, int blocks, double& millis) {
       caches[side].push_back(view);
     }
   }
-  auto from = NewTransport(transports), to = NewTransport(transports);
+  auto from = NewTransport(host_transport), to = NewTransport(host_transport);
   auto sender = KvSender::Create(*from, caches[0], Clock::Real());
   auto receiver = KvReceiver::Create(*to, caches[1]);
   std::vector<int32_t> table(blocks);
@@ -138,9 +138,10 @@ int Main() {
   const double memcpy_rate = MemcpyRate();
   std::printf("memcpy %.1f GB/s\n\n%-10s %18s %12s %12s %12s %12s\n", memcpy_rate, "transports",
               "small message us", "64 KiB GB/s", "256 KiB", "1 MiB", "4 MiB");
-  const char* const ways[] = {"^sm,self", "posix,self"};
+  const char* const ways[] = {"", "posix"};
+  auto name = [](const char* way) { return *way == '\0' ? "tcp" : way; };
   for (const char* way : ways) {
-    std::printf("%-10s %18.1f", way, MessageMicros(way));
+    std::printf("%-10s %18.1f", name(way), MessageMicros(way));
     for (size_t kib : {64, 256, 1024, 4096}) {
       const double rate = MessageRate(way, kib << 10);
       std::printf(" %5.2f (%3.0f%%)", rate, 100 * rate / memcpy_rate);
@@ -153,7 +154,7 @@ int Main() {
     for (int blocks : {1, 7, 64, 256}) {
       double millis;
       const double rate = CacheRate(way, blocks, millis);
-      std::printf("%-10s %14d %8.2f %10.2f (%3.0f%%)\n", way, blocks * 16, millis, rate,
+      std::printf("%-10s %14d %8.2f %10.2f (%3.0f%%)\n", name(way), blocks * 16, millis, rate,
                   100 * rate / memcpy_rate);
     }
   }
