@@ -5,17 +5,12 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/kv_layer_view.h"
-
 namespace headway {
 
 // The digest of one run: K and V of one (layer, KV head, block). Taken when the block is full or
 // about to be sent, compared wherever the run arrives. A partly filled block has a digest too: the
 // positions not yet written count with the bytes they hold.
 uint64_t RunDigest(std::span<const std::byte> run);
-
-// The same of run (head, block) of a layer.
-uint64_t RunDigest(const kernels::KvLayerView& layer, int head, int block);
 
 }  // namespace headway
 

@@ -101,7 +101,9 @@ TEST(RunDigestTest, SeesEveryByteOfItsRunAndNoOther) {
   const auto digests = [&] {
     std::vector<uint64_t> all;
     for (int head = 0; head < 2; ++head) {
-      for (int block = 0; block < 3; ++block) all.push_back(RunDigest(layer, head, block));
+      for (int block = 0; block < 3; ++block) {
+        all.push_back(RunDigest({layer.Run(head, block), static_cast<size_t>(layer.RunBytes())}));
+      }
     }
     return all;
   };

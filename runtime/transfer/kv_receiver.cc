@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
+#include "runtime/kv/digest.h"
 #include "runtime/transfer/kv_message.h"
 
 namespace headway {
@@ -200,7 +200,7 @@ absl::Status CacheReceiver::CheckPlace(const KvMessage& message,
 absl::Status CacheReceiver::CheckDigests(const KvMessage& message) {
   const KvWireHeader& header = message.header;
   for (int run = 0; run < static_cast<int>(header.runs); ++run) {
-    const uint64_t digest = Hash64(message.run(run));
+    const uint64_t digest = RunDigest(message.run(run));
     if (digest == message.digest(run)) continue;
     return absl::DataLossError(absl::StrCat("layer ", header.layer, ", KV head ", header.kv_head,
                                             ", block ", header.first_block + run,

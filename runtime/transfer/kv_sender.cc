@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/kv/digest.h"
 #include "runtime/transfer/kv_message.h"
 
 namespace headway {
@@ -285,7 +285,7 @@ int64_t CacheSender::Send(const Batch& batch) {
   for (int run = 0; run < batch.runs; ++run) {
     const int block = task.block_table[batch.first_block + run];
     const std::span<const std::byte> bytes(layer.Run(batch.route.source_head, block), run_bytes);
-    digests_.push_back(Hash64(bytes));
+    digests_.push_back(RunDigest(bytes));
     // Blocks that follow one another in the cache, as they mostly do, are one piece.
     if (!pieces_.empty() && pieces_.back().data() + pieces_.back().size() == bytes.data()) {
       pieces_.back() = {pieces_.back().data(), pieces_.back().size() + run_bytes};
