@@ -1,40 +1,21 @@
 // Nothing allocates in a step: counts what the collectives take from the heap.
-#include <cstdlib>
-#include <new>
 #include <thread>
 
 #include "gtest/gtest.h"
 #include "runtime/comm/local_communicator.h"
 #include "runtime/comm/ordered_reduce.h"
-
-namespace {
-thread_local int64_t allocations = 0;
-
-void* Allocate(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-// Not inlined: the compiler would take malloc and delete, or new and free, for a mismatched pair.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return Allocate(bytes); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes) { return Allocate(bytes); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/allocation_counter.h"
 
 namespace headway {
 namespace {
 
 TEST(CommAllocationTest, TheCounterCounts) {
-  const int64_t before = allocations;
+  const int64_t before = AllocationsOfThread();
   delete new int(1);
-  EXPECT_GE(allocations, before);  // the compiler may leave the pair out
+  EXPECT_GE(AllocationsOfThread(), before);  // the compiler may leave the pair out
   std::vector<int> numbers(1000);
   numbers.resize(numbers.capacity() + 1);
-  EXPECT_GT(allocations, before);
+  EXPECT_GT(AllocationsOfThread(), before);
 }
 
 TEST(CommAllocationTest, CollectivesTakeNothing) {
@@ -47,7 +28,7 @@ TEST(CommAllocationTest, CollectivesTakeNothing) {
     std::vector<float> residual(kRows * kColumns);
     auto reduce = OrderedReduce::Create(comm, {0, 4, 9}, 9, kRows * kColumns);
     ASSERT_TRUE(reduce.ok()) << reduce.status();
-    const int64_t before = allocations;
+    const int64_t before = AllocationsOfThread();
     bool well = true;
     for (int i = 0; i < 3; ++i) {
       well &= comm.Barrier().ok();
@@ -60,7 +41,7 @@ TEST(CommAllocationTest, CollectivesTakeNothing) {
         }
       }
     }
-    EXPECT_EQ(allocations - before, 0) << "rank " << rank;
+    EXPECT_EQ(AllocationsOfThread() - before, 0) << "rank " << rank;
     EXPECT_TRUE(well);
   };
   std::thread other(rank_main, 1);

@@ -5,14 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/tensor/reduction_tree.h"
+
 namespace headway {
 
 // The memory that the ranks of one node share: how it is laid out, and nothing else. The same
 // layout serves threads (ordinary memory) and processes (a mapped memfd), so everything in it is
 // plain or lock-free and holds no pointer.
 
-// The numerics contract cuts a model into at most 16 reduction groups, so no node has more ranks.
-inline constexpr int kMaxRanks = 16;
+// Each rank owns a reduction group at least.
+inline constexpr int kMaxRanks = kMaxReductionGroups;
 // Payload of one slot. Small enough that the pieces of a large exchange stay in the second-level
 // cache between writer and reader, large enough that a piece costs much more than its barrier.
 inline constexpr int64_t kSlotBytes = 256 * 1024;

@@ -3,17 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/kv_pool.h"
 #include "runtime/base/status.h"
 #include "runtime/kv/budget.h"
 
 namespace headway {
-namespace {
-
-// Kernels may read this far behind the last run.
-constexpr int64_t kSlackBytes = 64;
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<KvStorage>> KvStorage::Create(int layers, int kv_heads, int head_dim,
                                                              DType dtype, int num_blocks) {
   if (num_blocks < 1) {
@@ -29,28 +23,19 @@ absl::StatusOr<std::unique_ptr<KvStorage>> KvStorage::Create(int layers, int kv_
   request.dtype = dtype;
   const absl::StatusOr<KvBudget> budget = ComputeKvBudget(request);
   HEADWAY_RETURN_IF_ERROR(Annotate(budget.status(), "KV cache"));
-  int64_t bytes = 0;
-  if (__builtin_add_overflow(budget->kv_bytes, kSlackBytes, &bytes)) {
+  if (budget->kv_bytes > INT64_MAX - kernels::kKvSlackBytes) {
     return absl::InvalidArgumentError("KV cache: the size exceeds 2^63 - 1 bytes");
   }
-  absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(static_cast<size_t>(bytes));
+  const kernels::KvLayerView layer = {
+      .dtype = dtype, .head_dim = head_dim, .kv_heads = kv_heads, .num_blocks = num_blocks};
+  absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(kernels::KvPoolBytes(layer, layers));
   HEADWAY_RETURN_IF_ERROR(
       Annotate(memory.status(), absl::StrCat("KV cache of ", num_blocks, " blocks")));
 
   std::unique_ptr<KvStorage> storage(new KvStorage);
   storage->memory_ = *std::move(memory);
   storage->num_blocks_ = num_blocks;
-  // Block, then layer, then head: a sequence of n blocks lies in n runs of memory, not in n times
-  // layers times heads, and what no sequence has used yet takes no pages.
-  const int64_t block_stride = budget->kv_bytes / num_blocks;
-  for (int layer = 0; layer < layers; ++layer) {
-    storage->views_.push_back({.dtype = dtype,
-                               .head_dim = head_dim,
-                               .kv_heads = kv_heads,
-                               .num_blocks = num_blocks,
-                               .base = storage->memory_.data() + layer * (block_stride / layers),
-                               .block_stride = block_stride});
-  }
+  storage->views_ = kernels::KvPoolViews(layer, layers, storage->memory_.data());
   return storage;
 }
 

@@ -24,9 +24,15 @@ absl::Status CheckPositions(const BatchSpan& span, int max_positions) {
 }
 
 absl::Status CheckBlocks(const BatchSpan& span, int64_t num_blocks) {
-  if (span.block_table == nullptr) return absl::InvalidArgumentError("it has no block table");
+  constexpr int64_t kTokens = kernels::kKvBlockTokens;
   const int64_t end = span.first_position + static_cast<int64_t>(span.tokens.size());
-  for (int64_t i = 0; i * kernels::kKvBlockTokens < end; ++i) {
+  const int64_t blocks = (end + kTokens - 1) / kTokens;
+  if (static_cast<int64_t>(span.block_table.size()) < blocks) {
+    return absl::InvalidArgumentError(absl::StrCat("its block table has ", span.block_table.size(),
+                                                   " blocks; positions up to ", end - 1, " need ",
+                                                   blocks));
+  }
+  for (int64_t i = 0; i < blocks; ++i) {
     if (span.block_table[i] < 0 || span.block_table[i] >= num_blocks) {
       return absl::InvalidArgumentError(absl::StrCat("block ", span.block_table[i],
                                                      " of its table at ", i, " is outside 0 to ",
@@ -97,7 +103,7 @@ absl::Status BatchRows::Assign(std::span<const BatchSpan> batch, int64_t num_blo
     spans_.push_back({.first_row = first_row,
                       .rows = static_cast<int>(span.tokens.size()),
                       .first_position = span.first_position,
-                      .block_table = span.block_table});
+                      .block_table = span.block_table.data()});
     for (int row = rows() - WantedRows(span); row < rows(); ++row) wanted_.push_back(row);
   }
   return absl::OkStatus();

@@ -19,8 +19,8 @@ class BatchRows {
   BatchRows(const ForwardLimits& limits, int vocabulary);
 
   // InvalidArgument naming span, value and limit, and nothing is changed: an empty batch or span,
-  // too many rows, a token outside the vocabulary, a position beyond the limit, a missing block
-  // table or a block outside [0, num_blocks).
+  // too many rows, a token outside the vocabulary, a position beyond the limit, a block table
+  // that is too short, or a block outside [0, num_blocks).
   absl::Status Assign(std::span<const BatchSpan> batch, int64_t num_blocks);
 
   int rows() const { return static_cast<int>(tokens_.size()); }

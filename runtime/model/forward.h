@@ -23,7 +23,8 @@ struct PagedKvView {
 struct BatchSpan {
   std::span<const int32_t> tokens;
   int32_t first_position = 0;
-  const int32_t* block_table = nullptr;
+  // Block id of position p at [p / 16]; as far as the last token's position at least.
+  std::span<const int32_t> block_table;
   enum class Logits : uint8_t { kNone, kLast, kAll } logits = Logits::kLast;
 };
 

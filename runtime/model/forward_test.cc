@@ -1,8 +1,5 @@
 #include "runtime/model/forward.h"
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <thread>
 
@@ -10,30 +7,8 @@
 #include "gtest/gtest.h"
 #include "runtime/base/hash.h"
 #include "runtime/model/rank_group.h"
+#include "tests/allocation_counter.h"
 #include "tests/shared_data.h"
-
-namespace {
-std::atomic<int64_t> allocations = 0;
-thread_local int64_t allocations_of_thread = 0;
-
-void* Allocate(std::size_t size, std::size_t alignment) {
-  ++allocations;
-  ++allocations_of_thread;
-  void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-}  // namespace
-
-// Counts every allocation of this program.
-void* operator new(std::size_t size) { return Allocate(size, 16); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace headway {
 namespace {
@@ -108,31 +83,36 @@ TEST_F(ForwardTest, RefusesABadBatchBeforeItWrites) {
   const std::vector<int32_t> bad_block = {0, 4}, negative_block = {-1};
   const std::vector<BadBatch> cases = {
       {"empty batch", {}, {"empty"}},
-      {"empty span", {{.tokens = {}, .block_table = blocks_.data()}}, {"no tokens"}},
-      {"too many rows", {{.tokens = tokens.first(9), .block_table = blocks_.data()}}, {"9", "8"}},
+      {"empty span", {{.tokens = {}, .block_table = blocks_}}, {"no tokens"}},
+      {"too many rows", {{.tokens = tokens.first(9), .block_table = blocks_}}, {"9", "8"}},
       {"too many rows in all",
-       {{.tokens = tokens.first(5), .block_table = blocks_.data()},
-        {.tokens = tokens.first(4), .block_table = blocks_.data()}},
+       {{.tokens = tokens.first(5), .block_table = blocks_},
+        {.tokens = tokens.first(4), .block_table = blocks_}},
        {"9", "8", "span 1 of 2"}},
       {"too many logits",
-       {{.tokens = tokens.first(5), .block_table = blocks_.data(), .logits = Logits::kAll}},
+       {{.tokens = tokens.first(5), .block_table = blocks_, .logits = Logits::kAll}},
        {"5", "4"}},
-      {"token above", {{.tokens = above, .block_table = blocks_.data()}}, {"163", "position 1"}},
-      {"token below", {{.tokens = below, .block_table = blocks_.data()}}, {"-1"}},
+      {"token above", {{.tokens = above, .block_table = blocks_}}, {"163", "position 1"}},
+      {"token below", {{.tokens = below, .block_table = blocks_}}, {"-1"}},
       {"position beyond",
-       {{.tokens = tokens.first(3), .first_position = 38, .block_table = blocks_.data()}},
+       {{.tokens = tokens.first(3), .first_position = 38, .block_table = blocks_}},
        {"38 to 40", "39"}},
       {"position far beyond",
-       {{.tokens = tokens.first(3), .first_position = 2147483647, .block_table = blocks_.data()}},
+       {{.tokens = tokens.first(3), .first_position = 2147483647, .block_table = blocks_}},
        {"2147483649"}},
       {"position below",
-       {{.tokens = tokens.first(3), .first_position = -1, .block_table = blocks_.data()}},
+       {{.tokens = tokens.first(3), .first_position = -1, .block_table = blocks_}},
        {"-1"}},
-      {"no block table", {{.tokens = tokens.first(3)}}, {"block table"}},
+      {"no block table", {{.tokens = tokens.first(3)}}, {"table has 0 blocks", "need 1"}},
+      {"a short block table",
+       {{.tokens = tokens.first(2),
+         .first_position = 15,
+         .block_table = std::span(blocks_).first(1)}},
+       {"table has 1 blocks", "positions up to 16 need 2"}},
       {"block beyond",
-       {{.tokens = tokens.first(1), .first_position = 16, .block_table = bad_block.data()}},
+       {{.tokens = tokens.first(1), .first_position = 16, .block_table = bad_block}},
        {"block 4", "3"}},
-      {"block below", {{.tokens = tokens.first(1), .block_table = negative_block.data()}}, {"-1"}},
+      {"block below", {{.tokens = tokens.first(1), .block_table = negative_block}}, {"-1"}},
   };
   const kernels::KvLayerView& kv = group->kv(0).layers[0];
   const auto digest = [&] {
@@ -152,14 +132,13 @@ TEST_F(ForwardTest, RefusesABadBatchBeforeItWrites) {
     EXPECT_EQ(group->forward(0).kv_projections(), 2);
   }
   // The limits themselves are fine.
-  const BatchSpan last = {
-      .tokens = tokens.first(8), .first_position = 32, .block_table = blocks_.data()};
+  const BatchSpan last = {.tokens = tokens.first(8), .first_position = 32, .block_table = blocks_};
   EXPECT_TRUE(group->Run({&last, 1}).ok());
 }
 
 TEST_F(ForwardTest, RefusesACacheOfAnotherShape) {
   const auto group = New({});
-  const BatchSpan span = {.tokens = tokens_, .block_table = blocks_.data()};
+  const BatchSpan span = {.tokens = tokens_, .block_table = blocks_};
   std::vector<kernels::KvLayerView> layers(group->kv(0).layers.begin(), group->kv(0).layers.end());
   const auto run = [&] { return group->forward(0).Run({&span, 1}, {.layers = layers}, nullptr); };
   EXPECT_TRUE(run().ok());
@@ -195,7 +174,7 @@ TEST_F(ForwardTest, OneFailingRankReleasesTheOthers) {
   kernels::Ops failing = good;
   failing.GateUp = FailingGateUp;
   const auto group = New({.degree = 3, .ops_of_rank = {&good, &good, &failing}});
-  const BatchSpan span = {.tokens = tokens_, .block_table = blocks_.data()};
+  const BatchSpan span = {.tokens = tokens_, .block_table = blocks_};
   EXPECT_THAT(std::string(group->Run({&span, 1}).message()), HasSubstr("planted"));
   // The communicator is dead, and says so at once.
   EXPECT_THAT(std::string(group->Run({&span, 1}).message()), HasSubstr("planted"));
@@ -206,13 +185,14 @@ TEST_F(ForwardTest, RunAllocatesNothing) {
     const auto group = New({.threads = 2, .ops = ops});
     TestSequence sequence(*group, 3);
     const std::span<const int32_t> tokens = tokens_;
-    const BatchSpan batch[] = {
-        sequence.Next(tokens.first(9), Logits::kAll),
-        {.tokens = tokens.first(1), .block_table = &blocks_[3], .logits = Logits::kLast}};
-    const int64_t before = allocations;
+    const BatchSpan batch[] = {sequence.Next(tokens.first(9), Logits::kAll),
+                               {.tokens = tokens.first(1),
+                                .block_table = std::span(blocks_).subspan(3),
+                                .logits = Logits::kLast}};
+    const int64_t before = Allocations();
     // The first pass too: nothing is taken late.
     const absl::Status status = group->forward(0).Run(batch, group->kv(0), nullptr);
-    const int64_t after = allocations;
+    const int64_t after = Allocations();
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(after - before, 0) << ops->name;
   }
@@ -220,15 +200,15 @@ TEST_F(ForwardTest, RunAllocatesNothing) {
 
 TEST_F(ForwardTest, RunAllocatesNothingBesideOtherRanks) {
   const auto group = New({.degree = 3});
-  const BatchSpan span = {.tokens = tokens_, .block_table = blocks_.data(), .logits = Logits::kAll};
+  const BatchSpan span = {.tokens = tokens_, .block_table = blocks_, .logits = Logits::kAll};
   std::vector<int64_t> counts(3, -1);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       const PagedKvView kv = group->kv(rank);
-      const int64_t before = allocations_of_thread;
+      const int64_t before = AllocationsOfThread();
       const absl::Status status = group->forward(rank).Run({&span, 1}, kv, nullptr);
-      const int64_t after = allocations_of_thread;
+      const int64_t after = AllocationsOfThread();
       if (status.ok()) counts[rank] = after - before;
     });
   }

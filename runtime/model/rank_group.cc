@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/kv_pool.h"
 #include "runtime/base/check.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/local_communicator.h"
@@ -25,15 +26,11 @@ struct Rank {
 
 absl::Status AllocateKv(const ModelConfig& config, int kv_heads, DType dtype, int num_blocks,
                         Rank& rank) {
-  kernels::KvLayerView view = {
+  const kernels::KvLayerView layer = {
       .dtype = dtype, .head_dim = config.head_dim, .kv_heads = kv_heads, .num_blocks = num_blocks};
-  constexpr int64_t kSlack = 64;
-  const int64_t layer_bytes = view.RunBytes() * kv_heads * num_blocks + kSlack;
-  HEADWAY_ASSIGN_OR_RETURN(rank.kv_memory, HostBuffer::Allocate(layer_bytes * config.layers));
-  for (int i = 0; i < config.layers; ++i) {
-    view.base = rank.kv_memory.data() + i * layer_bytes;
-    rank.kv.push_back(view);
-  }
+  HEADWAY_ASSIGN_OR_RETURN(rank.kv_memory,
+                           HostBuffer::Allocate(kernels::KvPoolBytes(layer, config.layers)));
+  rank.kv = kernels::KvPoolViews(layer, config.layers, rank.kv_memory.data());
   return absl::OkStatus();
 }
 
@@ -107,10 +104,7 @@ TestSequence::TestSequence(RankGroup& group, int num_blocks, int first_block, in
 
 BatchSpan TestSequence::Next(std::span<const int32_t> tokens, BatchSpan::Logits logits) const& {
   HEADWAY_CHECK(position_ + tokens.size() <= blocks_.size() * kernels::kKvBlockTokens);
-  return {.tokens = tokens,
-          .first_position = position_,
-          .block_table = blocks_.data(),
-          .logits = logits};
+  return {.tokens = tokens, .first_position = position_, .block_table = blocks_, .logits = logits};
 }
 
 LogitRows TestSequence::Feed(std::span<const int32_t> tokens, int chunk) {

@@ -114,6 +114,12 @@ std::vector<int> ShardPlan::MlpGroupBounds() const {
   return Bounds(ranks, &RankShard::mlp_group_end);
 }
 
+int ShardPlan::stored_kv_heads() const {
+  int heads = 0;
+  for (const RankShard& rank : ranks) heads += static_cast<int>(rank.kv_heads.size());
+  return heads;
+}
+
 absl::StatusOr<ShardPlan> MakeShardPlan(const ModelConfig& config, int degree) {
   HEADWAY_CHECK(config.query_heads > 0 && config.kv_heads > 0 && config.head_dim > 0 &&
                 config.query_heads % config.kv_heads == 0);

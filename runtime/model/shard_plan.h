@@ -34,6 +34,8 @@ struct ShardPlan {
   int mlp_groups() const { return static_cast<int>(mlp_group_columns.size()) - 1; }
   std::vector<int> AttentionGroupBounds() const;  // degree + 1 offsets in groups
   std::vector<int> MlpGroupBounds() const;
+  // KV heads that all ranks store, copies of heads that a boundary cuts through included.
+  int stored_kv_heads() const;
 };
 
 // InvalidArgument naming degree and limit when degree is below 1 or above the number of attention

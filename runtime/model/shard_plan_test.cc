@@ -203,6 +203,10 @@ void CheckInvariants(const ModelConfig& config, int degree) {
   EXPECT_EQ(plan.AttentionGroupBounds().back(), plan.attention_groups());
   EXPECT_EQ(plan.MlpGroupBounds().size(), static_cast<size_t>(degree) + 1);
 
+  size_t stored = 0;
+  for (const RankShard& rank : plan.ranks) stored += rank.kv_heads.size();
+  EXPECT_EQ(plan.stored_kv_heads(), static_cast<int>(stored));
+
   // Bytes: where every rank has some of the MLP, no boundary could lie a group better.
   double total = 0;
   bool all_have_mlp = true;

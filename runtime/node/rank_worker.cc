@@ -150,7 +150,7 @@ absl::Status RankWorker::Execute(const RankCommand& command, LayerObserver* obse
     for (const CommandSpan& span : command.spans) {
       batch_.push_back({.tokens = span.tokens,
                         .first_position = span.first_position,
-                        .block_table = span.block_table.data(),
+                        .block_table = span.block_table,
                         .logits = span.logits});
     }
     PushObserver push(command, sender_.get(), observer);

@@ -151,11 +151,8 @@ class NodeService final : public v1::Node::CallbackService {
     reply->set_vocabulary(config.vocabulary);
     reply->set_max_positions(engine.limits().max_positions);
     reply->set_kv_blocks(engine.kv().num_blocks());
-    int kv_heads = 0;  // copies of a head that a boundary cuts through included
-    for (const RankShard& rank : engine.plan().ranks)
-      kv_heads += static_cast<int>(rank.kv_heads.size());
-    reply->set_kv_bytes_per_token(
-        KvBytes(config.layers, kv_heads, config.head_dim, 1, engine.kv().layers()[0].dtype));
+    reply->set_kv_bytes_per_token(KvBytes(config.layers, engine.plan().stored_kv_heads(),
+                                          config.head_dim, 1, engine.kv().layers()[0].dtype));
     auto* reactor = context->DefaultReactor();
     reactor->Finish(ToGrpc(loop_.health()));
     return reactor;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/kv_layer_view.h"
+#include "kernels/kv_pool.h"
 #include "runtime/model/shard_plan.h"
 #include "runtime/transfer/transport.h"
 
@@ -22,14 +23,10 @@ namespace headway {
 class TestCache {
  public:
   TestCache(int layers, int kv_heads, int head_dim, int num_blocks) {
-    kernels::KvLayerView view = {
+    const kernels::KvLayerView layer = {
         .dtype = DType::kF16, .head_dim = head_dim, .kv_heads = kv_heads, .num_blocks = num_blocks};
-    const int64_t layer_bytes = kv_heads * num_blocks * view.RunBytes();
-    memory_.resize(layers * layer_bytes);
-    for (int layer = 0; layer < layers; ++layer) {
-      view.base = memory_.data() + layer * layer_bytes;
-      views_.push_back(view);
-    }
+    memory_.resize(kernels::KvPoolBytes(layer, layers));
+    views_ = kernels::KvPoolViews(layer, layers, memory_.data());
   }
   std::span<const kernels::KvLayerView> layers() const { return views_; }
   std::vector<std::byte>& memory() { return memory_; }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/kv_pool.h"
 #include "runtime/base/clock.h"
 #include "runtime/transfer/kv_receiver.h"
 #include "runtime/transfer/kv_sender.h"
@@ -89,17 +90,13 @@ double MessageRate(const char* host_transport, size_t bytes) {
 // KV heads of 64 in f16. Returns GB/s and sets the milliseconds that a transfer took.
 double CacheRate(const char* host_transport, int blocks, double& millis) {
   constexpr int kLayers = 30;
-  kernels::KvLayerView view = {
+  const kernels::KvLayerView layer = {
       .dtype = DType::kF16, .head_dim = 64, .kv_heads = 3, .num_blocks = 512};
-  const int64_t layer_bytes = view.kv_heads * view.num_blocks * view.RunBytes();
   std::vector<std::byte> memory[2];
   std::vector<kernels::KvLayerView> caches[2];
   for (int side = 0; side < 2; ++side) {
-    memory[side].resize(kLayers * layer_bytes, std::byte{3});
-    for (int layer = 0; layer < kLayers; ++layer) {
-      view.base = memory[side].data() + layer * layer_bytes;
-      caches[side].push_back(view);
-    }
+    memory[side].resize(kernels::KvPoolBytes(layer, kLayers), std::byte{3});
+    caches[side] = kernels::KvPoolViews(layer, kLayers, memory[side].data());
   }
   auto from = NewTransport(host_transport), to = NewTransport(host_transport);
   auto sender = KvSender::Create(*from, caches[0], Clock::Real());
@@ -108,10 +105,10 @@ double CacheRate(const char* host_transport, int blocks, double& millis) {
   for (int i = 0; i < blocks; ++i) table[i] = i;
   SendTask task = {
       .peer_addresses = {to->address()}, .block_table = table, .deadline_nanos = INT64_MAX};
-  for (int head = 0; head < view.kv_heads; ++head) {
+  for (int head = 0; head < layer.kv_heads; ++head) {
     task.routes.push_back({.kv_head = head, .source_head = head, .target_head = head});
   }
-  const int64_t runs = int64_t{kLayers} * view.kv_heads * blocks;
+  const int64_t runs = int64_t{kLayers} * layer.kv_heads * blocks;
   const double start = Now();
   int transfers = 0;
   while (Now() - start < kSecondsEach) {
@@ -131,7 +128,7 @@ double CacheRate(const char* host_transport, int blocks, double& millis) {
   }
   const double seconds = Now() - start;
   millis = seconds / transfers * 1e3;
-  return transfers * runs * view.RunBytes() / seconds / 1e9;
+  return transfers * runs * layer.RunBytes() / seconds / 1e9;
 }
 
 int Main() {

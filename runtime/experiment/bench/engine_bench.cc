@@ -26,8 +26,6 @@ class Runner {
   Runner(RankEngine& engine, const EngineBenchOptions& options, double bandwidth,
          const std::function<void(const BenchRow&)>* report)
       : engine_(engine), options_(options), bandwidth_(bandwidth), report_(report) {
-    for (const RankShard& rank : engine.plan().ranks)
-      kv_heads_ += static_cast<int>(rank.kv_heads.size());
     tokens_.resize(engine.limits().max_positions);
     // Any ids do: the work does not depend on them. 7919 is prime, so few repeat.
     for (size_t i = 0; i < tokens_.size(); ++i) {
@@ -63,7 +61,7 @@ class Runner {
       const BatchSpan span = {
           .tokens = std::span(tokens_).subspan(done, chunk),
           .first_position = done,
-          .block_table = table.data(),
+          .block_table = table,
           .logits = done + chunk == count ? BatchSpan::Logits::kLast : BatchSpan::Logits::kNone};
       HEADWAY_RETURN_IF_ERROR(engine_.Run({&span, 1}, nullptr));
       done += chunk;
@@ -99,7 +97,7 @@ class Runner {
         for (int i = 0; i < batch; ++i) {
           spans[i] = {.tokens = std::span(tokens_).subspan(step, 1),
                       .first_position = context + step,
-                      .block_table = tables[i].data()};
+                      .block_table = tables[i]};
         }
         const double start = Clock::Real().NowSeconds();
         HEADWAY_RETURN_IF_ERROR(engine_.Run(spans, nullptr));
@@ -108,8 +106,8 @@ class Runner {
     }
     const ModelConfig& config = engine_.config();
     const double kv_bytes =
-        static_cast<double>(batch) * KvBytes(config.layers, kv_heads_, config.head_dim,
-                                             context + options_.decode_tokens / 2,
+        static_cast<double>(batch) * KvBytes(config.layers, engine_.plan().stored_kv_heads(),
+                                             config.head_dim, context + options_.decode_tokens / 2,
                                              engine_.kv().layers()[0].dtype);
     const std::string after =
         context == options_.short_context ? "" : absl::StrCat(" after ", context, " tokens");
@@ -136,7 +134,6 @@ class Runner {
   const EngineBenchOptions& options_;
   const double bandwidth_;
   const std::function<void(const BenchRow&)>* report_;  // null on ranks above 0
-  int kv_heads_ = 0;                                    // of all ranks
   std::vector<int32_t> tokens_;
 };
 

@@ -54,7 +54,7 @@ class UncachedRow : public VerifyRow {
       const bool first = result.positions.empty();
       const BatchSpan span = {.tokens = tokens,
                               .first_position = 0,
-                              .block_table = table.data(),
+                              .block_table = table,
                               .logits = first ? BatchSpan::Logits::kAll : BatchSpan::Logits::kLast};
       recorder.Begin(rows, config.layers);
       HEADWAY_RETURN_IF_ERROR(engine->Run({&span, 1}, &recorder));

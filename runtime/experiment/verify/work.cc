@@ -28,7 +28,7 @@ absl::StatusOr<WorkTable> CountWork(const Checkpoint& checkpoint, EngineOptions 
     const int64_t keys = engine->attended_keys();
     const BatchSpan span = {.tokens = std::span(tokens).subspan(begin, end - begin),
                             .first_position = begin,
-                            .block_table = table.data()};
+                            .block_table = table};
     HEADWAY_RETURN_IF_ERROR(engine->Run({&span, 1}, nullptr));
     return StepWork{end - 1, engine->kv_projections() - projections,
                     engine->attended_keys() - keys};
