@@ -137,7 +137,9 @@ void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
                        " and ", task.sampling.max_tokens));
     }
     HEADWAY_RETURN_IF_ERROR(CheckTokens(task.prompt, task.sampling.max_tokens));
-    HEADWAY_RETURN_IF_ERROR(CheckTokens({task.first_token}, 0));
+    if (!InVocabulary(task.first_token)) {
+      return OutsideVocabulary("the first token", task.first_token);
+    }
     return &sequence;
   };
   absl::StatusOr<SequencePtr*> checked = check();

@@ -7,7 +7,7 @@
 namespace headway {
 
 void NodeLoop::Deliver() {
-  for (const SpanRef& span : std::exchange(spans_, {})) {
+  for (const SpanRef& span : spans_) {
     auto found = sequences_.find(span.sequence);
     if (found == sequences_.end()) continue;
     DeliverRows(*found->second, span);

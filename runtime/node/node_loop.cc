@@ -17,18 +17,39 @@ constexpr std::chrono::microseconds kPollInterval(200);
 // How long it sleeps when only a lease could run out.
 constexpr std::chrono::milliseconds kIdleInterval(50);
 
+NodeOptions Resolve(NodeOptions options, const ForwardLimits& step, const CommandLimits& ranks) {
+  int& running = options.queue.max_running;
+  if (running == 0) running = step.max_logit_rows;
+  running = std::min(running, ranks.sequences);
+  if (options.max_chunk == 0) options.max_chunk = step.max_rows;
+  return options;
+}
+
 }  // namespace
 
 NodeLoop::NodeLoop(const NodeOptions& options, RankEngine& engine, RankWorker& worker,
                    std::vector<std::string> rank_addresses, const Clock& clock)
-    : options_(options),
+    : options_(Resolve(options, engine.limits(), worker.limits())),
       engine_(engine),
       worker_(worker),
       rank_addresses_(std::move(rank_addresses)),
       clock_(clock),
       pool_(engine.kv().num_blocks()),
       chooser_(engine.config().vocabulary, engine.config().eos_tokens),
-      recorder_(engine.config().hidden) {}
+      recorder_(engine.config().hidden),
+      command_(LargestStep(worker.limits())),
+      executed_(command_) {
+  command_.Clear();
+  executed_.Clear();
+  const int sequences = options_.queue.max_running;
+  // Given out from the back.
+  for (int slot = sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+  running_.reserve(sequences);
+  spans_.reserve(sequences);
+  ready_.reserve(sequences);
+  runnable_.reserve(sequences);
+  counts_.reserve(sequences);
+}
 
 NodeLoop::~NodeLoop() { Stop(); }
 
@@ -118,25 +139,23 @@ bool NodeLoop::RunOnce() {
   AddPolls(command_);
   if (command_.empty() && releasing_.empty()) return worked;
 
-  RankCommand command = std::exchange(command_, RankCommand());
+  // What comes of this command may already add to the next one.
+  std::swap(command_, executed_);
+  command_.Clear();
   std::vector<BlockSpan> released = std::exchange(releasing_, {});
-  if (!command.empty()) {
+  if (!executed_.empty()) {
     if (tracing_) {
-      int rows = 0;
-      for (const CommandSpan& span : command.spans) rows += static_cast<int>(span.tokens.size());
-      recorder_.Begin(rows, engine_.config().layers);
+      recorder_.Begin(static_cast<int>(executed_.tokens.size()), engine_.config().layers);
     }
-    absl::StatusOr<RankWorker::Reports> reports =
-        worker_.Lead(command, tracing_ ? &recorder_ : nullptr);
-    if (!reports.ok()) {
-      Fail(absl::UnavailableError(
-          absl::StrCat("the node's ranks stopped: ", reports.status().message())));
+    if (absl::Status status = worker_.Lead(executed_, tracing_ ? &recorder_ : nullptr);
+        !status.ok()) {
+      Fail(absl::UnavailableError(absl::StrCat("the node's ranks stopped: ", status.message())));
       return true;
     }
     released.clear();
     AnswerGrants();
     Deliver();
-    HandleReports(command, *reports);
+    HandleReports();
   }
   // A turn that only looked at transfers is no reason to look again at once.
   return worked || transfers;
@@ -162,13 +181,19 @@ absl::Status NodeLoop::CheckTokens(const std::vector<int32_t>& tokens, int more)
                      engine_.limits().max_positions, " positions of the model on this node"));
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < 0 || tokens[i] >= engine_.config().vocabulary) {
-      return absl::InvalidArgumentError(absl::StrCat("prompt token ", i, " is ", tokens[i],
-                                                     "; the vocabulary has ",
-                                                     engine_.config().vocabulary, " ids"));
-    }
+    if (!InVocabulary(tokens[i]))
+      return OutsideVocabulary(absl::StrCat("prompt token ", i), tokens[i]);
   }
   return absl::OkStatus();
+}
+
+bool NodeLoop::InVocabulary(int32_t token) const {
+  return token >= 0 && token < engine_.config().vocabulary;
+}
+
+absl::Status NodeLoop::OutsideVocabulary(const std::string& name, int32_t token) const {
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", token, "; the vocabulary has ",
+                                                 engine_.config().vocabulary, " ids"));
 }
 
 absl::Status NodeLoop::Enqueue(SequencePtr sequence) {
@@ -190,39 +215,45 @@ void NodeLoop::StartWaiting() {
     waiting_.pop_front();
     sequence.blocks = *std::move(blocks);
     sequence.started_nanos = clock_.NowNanos();
+    sequence.slot = free_slots_.back();
+    free_slots_.pop_back();
     running_.push_back(sequence.id);
     Begin(sequence);
   }
 }
 
 void NodeLoop::AddSpans(RankCommand& command) {
-  std::vector<Sequence*> ready;
-  std::vector<RunnableSequence> runnable;
+  ready_.clear();
+  runnable_.clear();
   for (uint64_t id : running_) {
     Sequence& sequence = *sequences_.at(id);
     if (sequence.state != Sequence::State::kComputing) continue;
-    ready.push_back(&sequence);
-    runnable.push_back({.remaining = sequence.remaining(),
-                        .decoding = sequence.decoding(),
-                        .all_logits = sequence.all_logits()});
+    ready_.push_back(&sequence);
+    runnable_.push_back({.remaining = sequence.remaining(),
+                         .decoding = sequence.decoding(),
+                         .all_logits = sequence.all_logits()});
   }
   const BatchLimits limits = {.max_rows = engine_.limits().max_rows,
                               .max_logit_rows = engine_.limits().max_logit_rows,
                               .max_chunk = options_.max_chunk};
-  const std::vector<int> counts = DecideBatch(runnable, limits);
+  counts_.resize(ready_.size());
+  DecideBatch(runnable_, limits, counts_);
   spans_.clear();
   tracing_ = false;
   int row = 0;
   int logit_row = 0;
-  for (size_t i = 0; i < ready.size(); ++i) {
-    if (counts[i] == 0) continue;
-    Sequence& sequence = *ready[i];
-    const int end = sequence.computed + counts[i];
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    if (counts_[i] == 0) continue;
+    Sequence& sequence = *ready_[i];
+    const int end = sequence.computed + counts_[i];
     const bool reaches_end = end == static_cast<int>(sequence.tokens.size());
+    AddTable(sequence, command);
+    command.tokens.insert(command.tokens.end(), sequence.tokens.begin() + sequence.computed,
+                          sequence.tokens.begin() + end);
     CommandSpan span;
-    span.tokens.assign(sequence.tokens.begin() + sequence.computed, sequence.tokens.begin() + end);
+    span.slot = sequence.slot;
+    span.count = counts_[i];
     span.first_position = sequence.computed;
-    span.block_table = sequence.blocks.ids();
     span.logits = sequence.all_logits() ? BatchSpan::Logits::kAll
                   : reaches_end         ? BatchSpan::Logits::kLast
                                         : BatchSpan::Logits::kNone;
@@ -233,13 +264,25 @@ void NodeLoop::AddSpans(RankCommand& command) {
       sequence.pushed_blocks = span.push_end;
     }
     tracing_ |= sequence.trace;
-    spans_.push_back({sequence.id, counts[i], row, logit_row, span.logits});
-    row += counts[i];
-    logit_row += span.logits == BatchSpan::Logits::kAll    ? counts[i]
+    spans_.push_back({sequence.id, span.count, row, logit_row, span.logits});
+    row += span.count;
+    logit_row += span.logits == BatchSpan::Logits::kAll    ? span.count
                  : span.logits == BatchSpan::Logits::kLast ? 1
                                                            : 0;
-    command.spans.push_back(std::move(span));
+    command.spans.push_back(span);
   }
+}
+
+// Blocks travel once: what the ranks know of the sequence's table stays there.
+void NodeLoop::AddTable(Sequence& sequence, RankCommand& command) {
+  const std::vector<int32_t>& ids = sequence.blocks.ids();
+  const int blocks = sequence.blocks.size();
+  if (sequence.known_blocks == blocks) return;
+  command.tables.push_back({.slot = sequence.slot,
+                            .kept = sequence.known_blocks,
+                            .added = blocks - sequence.known_blocks});
+  command.blocks.insert(command.blocks.end(), ids.begin() + sequence.known_blocks, ids.end());
+  sequence.known_blocks = blocks;
 }
 
 void NodeLoop::AddPolls(RankCommand& command) {
@@ -254,14 +297,15 @@ void NodeLoop::AddPolls(RankCommand& command) {
   }
 }
 
-void NodeLoop::HandleReports(const RankCommand& command, const RankWorker::Reports& reports) {
+void NodeLoop::HandleReports() {
+  const RankWorker::Reports& reports = worker_.reports();
   const size_t ranks = rank_addresses_.size();
-  for (size_t i = 0; i < command.poll_receives.size(); ++i) {
-    HandleArrival(*sequences_.at(by_reservation_.at(command.poll_receives[i])),
+  for (size_t i = 0; i < executed_.poll_receives.size(); ++i) {
+    HandleArrival(*sequences_.at(by_reservation_.at(executed_.poll_receives[i])),
                   std::span(reports.receives).subspan(i * ranks, ranks));
   }
-  for (size_t i = 0; i < command.poll_sends.size(); ++i) {
-    HandleDeparture(*sequences_.at(by_reservation_.at(command.poll_sends[i])),
+  for (size_t i = 0; i < executed_.poll_sends.size(); ++i) {
+    HandleDeparture(*sequences_.at(by_reservation_.at(executed_.poll_sends[i])),
                     std::span(reports.sends).subspan(i * ranks, ranks));
   }
 }
@@ -279,6 +323,7 @@ void NodeLoop::End(uint64_t id, const absl::Status& status) {
   sequences_.erase(found);
   std::erase(waiting_, id);
   std::erase(running_, id);
+  if (sequence->slot >= 0) free_slots_.push_back(sequence->slot);
   if (sequence->transfer_open) {
     const uint64_t reservation = sequence->reservation.reservation_id;
     (sequence->kind == Sequence::Kind::kDecode ? command_.closes : command_.end_sends)
@@ -334,8 +379,8 @@ void NodeLoop::Fail(const absl::Status& status) {
   if (stopping) {
     RankCommand stop;
     stop.stop = true;
-    if (absl::StatusOr<RankWorker::Reports> told = worker_.Lead(stop, nullptr); !told.ok()) {
-      LogWarning(absl::StrCat("telling the ranks to stop: ", told.status().message()));
+    if (absl::Status told = worker_.Lead(stop, nullptr); !told.ok()) {
+      LogWarning(absl::StrCat("telling the ranks to stop: ", told.message()));
     }
   } else if (on_failure_) {
     on_failure_(status);

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/base/clock.h"
+#include "runtime/cluster/lease.h"
 #include "runtime/engine/token_chooser.h"
 #include "runtime/engine/trace_recorder.h"
 #include "runtime/kv/block_pool.h"
@@ -28,9 +29,9 @@ namespace headway {
 struct NodeOptions {
   NodeRole role = NodeRole::kMixed;
   QueueLimits queue;
-  int max_chunk = 512;  // tokens of one prompt in one step
+  int max_chunk = 0;  // tokens of one prompt in one step; 0: as many as a step has rows
   // A reservation lives this long unless the request says less; also the upper limit.
-  int64_t max_lease_ms = 120'000;
+  int64_t max_lease_ms = kMaxLeaseSeconds * int64_t{1000};
   // Identifies this start of the node: KV writes meant for an earlier one are refused.
   uint64_t epoch = 1;
 };
@@ -38,7 +39,14 @@ struct NodeOptions {
 // The leader's loop: snapshot -> decisions (runtime/sched) -> one command to all ranks -> deliver.
 //
 // The task functions are thread-safe and return at once; their results come through the sink or the
-// callback, on the loop's thread, exactly once each. Everything else happens on that thread.
+// callback, exactly once each, on the loop's thread. Once the loop has ended there is no such
+// thread: the result, an error, then comes on the thread that calls the task function, before that
+// returns. Whoever calls Stop without Start delivers what is left itself.
+//
+// A step of decoding sequences allocates nothing on any rank, from the decisions to the sampled
+// token. What may allocate are the ends of it: alternatives of log-probabilities and traces, which
+// leave with the token, and the sink, whose affair it is how a token travels on (a gRPC stream
+// builds a message and hands it to the library).
 class NodeLoop {
  public:
   // `engine` and `worker` are the leader's; all references outlive the loop. `rank_addresses`: of
@@ -94,6 +102,8 @@ class NodeLoop {
   bool DrainInbox();
   absl::Status Enqueue(SequencePtr sequence);
   absl::Status CheckTokens(const std::vector<int32_t>& tokens, int more) const;
+  bool InVocabulary(int32_t token) const;
+  absl::Status OutsideVocabulary(const std::string& name, int32_t token) const;
   AdmissionSnapshot Snapshot() const;
   void ExpireLeases();
   void StartWaiting();
@@ -104,12 +114,13 @@ class NodeLoop {
   void Rename(uint64_t from, uint64_t to);
   void TakeUp(uint64_t handle, DecodeTask task);
   void AddSpans(RankCommand& command);
+  void AddTable(Sequence& sequence, RankCommand& command);
   void AddPolls(RankCommand& command);
   void Deliver();
   void DeliverRows(Sequence& sequence, const SpanRef& span);
   void DeliverToken(Sequence& sequence, int logit_row);
   absl::Status DeliverScores(Sequence& sequence, const SpanRef& span);
-  void HandleReports(const RankCommand& command, const RankWorker::Reports& reports);
+  void HandleReports();
   void HandleArrival(Sequence& sequence, std::span<const ReceiveReport> ranks);
   void HandleDeparture(Sequence& sequence, std::span<const SendReport> ranks);
   void End(uint64_t id, const absl::Status& status);
@@ -128,11 +139,17 @@ class NodeLoop {
   std::deque<uint64_t> waiting_;
   std::vector<uint64_t> running_;                          // in order of start
   std::unordered_map<uint64_t, uint64_t> by_reservation_;  // reservation id -> sequence
-  RankCommand command_;  // the next one; transfers are added as they come up
+  std::vector<int> free_slots_;                            // of block tables on the ranks
+  RankCommand command_;   // the next one; transfers are added as they come up
+  RankCommand executed_;  // the last one
   std::vector<uint64_t>
       granted_;  // reservations that the ranks know once the next command has been executed
   std::vector<BlockSpan> releasing_;  // free once the next command has been executed
   std::vector<SpanRef> spans_;        // of the step under way
+  // What a step is decided from. Members, so that their memory is taken once.
+  std::vector<Sequence*> ready_;
+  std::vector<RunnableSequence> runnable_;
+  std::vector<int> counts_;
   NodeLoad counters_;
   bool tracing_ = false;
 

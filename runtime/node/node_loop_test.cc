@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -346,7 +347,8 @@ TEST_F(NodeLoopTest, AReservationEndsWithItsLease) {
 TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
   std::unique_ptr<LocalGroup> prefill = Start(NodeRole::kPrefill, 1);
   std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 2);
-  auto decode_with = [&](std::function<void(Manifest&)> change) {
+  auto decode_with = [&](std::function<void(Manifest&)> change,
+                         std::optional<int32_t> first_token = {}) {
     Answer<ReservationGrant> grant;
     decode->loop().Reserve(
         {.prompt_tokens = 37, .max_tokens = 4, .lease_ms = 1000, .done = grant.Callback()});
@@ -360,7 +362,7 @@ TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
     change(manifest);
     RecordingSink sink;
     decode->loop().Decode({.prompt = sequences_[0],
-                           .first_token = prefilled.Wait()->first.token,
+                           .first_token = first_token.value_or(prefilled.Wait()->first.token),
                            .sampling = Greedy(4),
                            .manifest = manifest,
                            .sink = &sink});
@@ -381,6 +383,13 @@ TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(decode_with([](Manifest& m) { m.ranks.pop_back(); }).code(),
             absl::StatusCode::kInvalidArgument);
+  for (const int32_t token : {-1, 163}) {
+    const absl::Status status = decode_with([](Manifest&) {}, token);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("first token is ", token, "; the vocabulary has 163")));
+  }
+  EXPECT_TRUE(decode_with([](Manifest&) {}, 162).ok());
   WaitIdle(decode->loop());
   WaitIdle(prefill->loop());
 }
@@ -438,6 +447,27 @@ TEST_F(NodeLoopTest, ScoreTakesNoMoreAlternativesThanARequestMay) {
     group->loop().Score({.ids = {1, 2}, .top = top, .done = answer.Callback()});
     EXPECT_EQ(answer.Wait().status().code(), absl::StatusCode::kInvalidArgument);
   }
+}
+
+TEST_F(NodeLoopTest, BlockTablesFollowTheSequencesThatComeAndGo) {
+  // Two places for many sequences of different lengths, whose blocks are those of others before.
+  LocalGroupOptions options = Options(NodeRole::kMixed, 2);
+  options.node.queue.max_running = 2;
+  options.engine.kv_blocks = 8;
+  std::unique_ptr<LocalGroup> group = Start(options);
+  std::vector<std::unique_ptr<RecordingSink>> sinks;
+  for (int i = 0; i < 18; ++i) {
+    sinks.push_back(std::make_unique<RecordingSink>());
+    group->loop().Generate(
+        {.prompt = Prompt(i % 3), .sampling = Greedy(1 + i * 7 % 24), .sink = sinks.back().get()});
+  }
+  for (int i = 0; i < 18; ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_TRUE(sinks[i]->Wait().ok());
+    EXPECT_EQ(sinks[i]->tokens(), std::vector<int32_t>(greedy_[i % 3].begin(),
+                                                       greedy_[i % 3].begin() + 1 + i * 7 % 24));
+  }
+  WaitIdle(group->loop());
 }
 
 TEST_F(NodeLoopTest, RequestsWaitForBlocksInOrder) {

@@ -1,5 +1,6 @@
 #include "runtime/node/rank_command.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -113,10 +114,16 @@ void Transcode(Archive& a, Command& c) {
     a.Number(send.lease_nanos);
   });
   a.Numbers(c.end_sends);
+  a.List(c.tables, [&](auto& table) {
+    a.Number(table.slot);
+    a.Number(table.kept);
+    a.Number(table.added);
+  });
+  a.Numbers(c.blocks);
   a.List(c.spans, [&](auto& span) {
-    a.Numbers(span.tokens);
+    a.Number(span.slot);
+    a.Number(span.count);
     a.Number(span.first_position);
-    a.Numbers(span.block_table);
     auto logits = static_cast<uint8_t>(span.logits);
     a.Number(logits);
     if constexpr (!std::is_const_v<Command>) span.logits = static_cast<BatchSpan::Logits>(logits);
@@ -124,32 +131,77 @@ void Transcode(Archive& a, Command& c) {
     a.Number(span.push_begin);
     a.Number(span.push_end);
   });
+  a.Numbers(c.tokens);
   a.Numbers(c.poll_receives);
   a.Numbers(c.poll_sends);
+}
+
+// Whether the parts of a list that counts speak of, none below `least`, are the whole list.
+template <class Item>
+bool CountsCover(const std::vector<Item>& items, int32_t Item::*count, int32_t least,
+                 size_t whole) {
+  uint64_t sum = 0;
+  for (const Item& item : items) {
+    if (item.*count < least) return false;
+    sum += static_cast<uint64_t>(item.*count);
+  }
+  return sum == whole;
 }
 
 }  // namespace
 
 bool RankCommand::empty() const {
   return !stop && opens.empty() && closes.empty() && begin_sends.empty() && end_sends.empty() &&
-         spans.empty() && poll_receives.empty() && poll_sends.empty();
+         tables.empty() && spans.empty() && poll_receives.empty() && poll_sends.empty();
+}
+
+void RankCommand::Clear() {
+  stop = false;
+  opens.clear();
+  closes.clear();
+  begin_sends.clear();
+  end_sends.clear();
+  tables.clear();
+  blocks.clear();
+  spans.clear();
+  tokens.clear();
+  poll_receives.clear();
+  poll_sends.clear();
+}
+
+RankCommand LargestStep(const CommandLimits& limits) {
+  RankCommand command;
+  command.closes.resize(limits.sequences);
+  command.end_sends.resize(limits.sequences);
+  command.tables.resize(limits.sequences);
+  command.blocks.resize(limits.blocks);  // no block is in two tables
+  command.spans.resize(std::min(limits.rows, limits.sequences));
+  command.tokens.resize(limits.rows);
+  command.poll_receives.resize(limits.sequences);
+  command.poll_sends.resize(limits.sequences);
+  return command;
 }
 
 void EncodeCommand(const RankCommand& command, std::vector<std::byte>& out) {
-  out.clear();
   Writer writer(out);
   Transcode(writer, command);
 }
 
-absl::StatusOr<RankCommand> DecodeCommand(std::span<const std::byte> bytes) {
-  RankCommand command;
+absl::Status DecodeCommand(std::span<const std::byte> bytes, RankCommand& command) {
   Reader reader(bytes);
   Transcode(reader, command);
   if (!reader.complete()) {
     return absl::InternalError(absl::StrCat("a rank command of ", bytes.size(),
                                             " bytes is cut short or has bytes left over"));
   }
-  return command;
+  if (!CountsCover(command.tables, &TableUpdate::added, 0, command.blocks.size()) ||
+      !CountsCover(command.spans, &CommandSpan::count, 1, command.tokens.size())) {
+    return absl::InternalError(absl::StrCat("a rank command of ", command.tables.size(),
+                                            " tables and ", command.spans.size(),
+                                            " spans with other counts than ", command.blocks.size(),
+                                            " blocks and ", command.tokens.size(), " tokens"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace headway

@@ -1,19 +1,37 @@
 #include "runtime/node/rank_worker.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "runtime/kv/block_pool.h"
 #include "runtime/model/shard_plan.h"
 
 namespace headway {
 namespace {
 
-// Small commands travel in one exchange of this size; what is longer follows in a second one.
-constexpr size_t kFrameBytes = 4096;
-constexpr size_t kInlineBytes = kFrameBytes - sizeof(uint64_t);
+// A prompt's chunk fits into a frame of this size; what a command has beyond the frame follows in a
+// second exchange.
+constexpr size_t kLeastFrameBytes = 4096;
+// No command is that long; a count above it is not one.
+constexpr uint64_t kMostCommandBytes = uint64_t{1} << 30;
+
+CommandLimits LimitsOf(const RankEngine& engine) {
+  const int blocks = engine.kv().num_blocks();
+  // A sequence has at least one block and, to compute, one row.
+  return {.rows = engine.limits().max_rows,
+          .sequences = std::min(engine.limits().max_rows, blocks),
+          .blocks = blocks};
+}
+
+// The longest step of sequences that all decode: each wants a row of logits.
+RankCommand LargestDecodeStep(const RankEngine& engine) {
+  RankCommand command;
+  command.spans.resize(engine.limits().max_logit_rows);
+  command.tokens.resize(engine.limits().max_logit_rows);
+  return command;
+}
 
 template <class Report>
 void SetStatus(const absl::Status& status, Report& report) {
@@ -47,7 +65,21 @@ class RankWorker::PushObserver : public LayerObserver {
 
 RankWorker::RankWorker(RankEngine& engine, Communicator& comm, Transport* transport,
                        const Clock& clock)
-    : engine_(engine), comm_(comm), clock_(clock), transport_(transport) {
+    : engine_(engine),
+      comm_(comm),
+      clock_(clock),
+      transport_(transport),
+      limits_(LimitsOf(engine)),
+      tables_(limits_.sequences,
+              std::min(limits_.blocks, BlocksFor(engine.limits().max_positions))),
+      received_(LargestStep(limits_)),
+      report_sizes_(comm.size()) {
+  batch_.reserve(received_.spans.size());
+  message_.resize(sizeof(uint64_t));
+  EncodeCommand(LargestDecodeStep(engine), message_);
+  frame_bytes_ = std::max(message_.size(), kLeastFrameBytes);
+  EncodeCommand(received_, message_);  // so that it never grows
+  received_.Clear();
   if (transport_ != nullptr) {
     const std::string name = absl::StrCat("rank-", comm_.rank());
     sender_ = KvSender::Create(*transport_, engine_.kv().layers(), clock_, name);
@@ -79,47 +111,56 @@ absl::StatusOr<std::vector<std::string>> RankWorker::ExchangeAddresses() {
 
 absl::Status RankWorker::Follow() {
   for (;;) {
-    std::array<std::byte, kFrameBytes> frame;
-    HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, frame));
-    uint64_t size;
-    std::memcpy(&size, frame.data(), sizeof(size));
-    encoded_.resize(size);
-    if (size <= kInlineBytes) {
-      std::memcpy(encoded_.data(), frame.data() + sizeof(size), size);
-    } else {
-      HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, encoded_));
-    }
-    HEADWAY_ASSIGN_OR_RETURN(RankCommand command, DecodeCommand(encoded_));
-    if (command.stop) return absl::OkStatus();
-    if (absl::Status status = Execute(command, nullptr, nullptr); !status.ok()) {
+    absl::Status status = Receive();
+    if (status.ok() && received_.stop) return status;
+    if (status.ok()) status = Execute(received_, nullptr);
+    if (!status.ok()) {
+      // The others would wait for this rank.
       comm_.Abort(absl::StrCat("rank ", comm_.rank(), ": ", status.message()));
       return status;
     }
   }
 }
 
-absl::StatusOr<RankWorker::Reports> RankWorker::Lead(const RankCommand& command,
-                                                     LayerObserver* observer) {
-  if (comm_.size() > 1) {
-    EncodeCommand(command, encoded_);
-    std::array<std::byte, kFrameBytes> frame;
-    const uint64_t size = encoded_.size();
-    std::memcpy(frame.data(), &size, sizeof(size));
-    if (size <= kInlineBytes) {
-      std::memcpy(frame.data() + sizeof(size), encoded_.data(), size);
-      HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, frame));
-    } else {
-      HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, frame));
-      HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, encoded_));
-    }
+absl::Status RankWorker::Lead(const RankCommand& command, LayerObserver* observer) {
+  absl::Status status = Send(command);
+  if (status.ok() && command.stop) return status;
+  if (status.ok()) status = Execute(command, observer);
+  if (!status.ok()) comm_.Abort(absl::StrCat("leader: ", status.message()));
+  return status;
+}
+
+absl::Status RankWorker::Send(const RankCommand& command) {
+  if (comm_.size() == 1) return absl::OkStatus();
+  message_.resize(sizeof(uint64_t));
+  EncodeCommand(command, message_);
+  const uint64_t size = message_.size() - sizeof(size);
+  if (size > kMostCommandBytes) {
+    return absl::InternalError(
+        absl::StrCat("a rank command of ", size, " bytes; at most ", kMostCommandBytes));
   }
-  Reports reports;
-  if (command.stop) return reports;
-  if (absl::Status status = Execute(command, observer, &reports); !status.ok()) {
-    comm_.Abort(absl::StrCat("leader: ", status.message()));
-    return status;
+  std::memcpy(message_.data(), &size, sizeof(size));
+  if (message_.size() < frame_bytes_) message_.resize(frame_bytes_);
+  HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, std::span(message_).first(frame_bytes_)));
+  if (message_.size() == frame_bytes_) return absl::OkStatus();
+  return comm_.Broadcast(0, std::span(message_).subspan(frame_bytes_));
+}
+
+// Into received_.
+absl::Status RankWorker::Receive() {
+  message_.resize(frame_bytes_);
+  HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, message_));
+  uint64_t size;
+  std::memcpy(&size, message_.data(), sizeof(size));
+  if (size > kMostCommandBytes) {
+    return absl::InternalError(
+        absl::StrCat("a rank command of ", size, " bytes; at most ", kMostCommandBytes));
   }
-  return reports;
+  if (const size_t whole = sizeof(size) + size; whole > frame_bytes_) {
+    message_.resize(whole);
+    HEADWAY_RETURN_IF_ERROR(comm_.Broadcast(0, std::span(message_).subspan(frame_bytes_)));
+  }
+  return DecodeCommand(std::span(message_).subspan(sizeof(size), size), received_);
 }
 
 absl::Status RankWorker::ExecuteTransfers(const RankCommand& command) {
@@ -142,63 +183,70 @@ absl::Status RankWorker::ExecuteTransfers(const RankCommand& command) {
   return absl::OkStatus();
 }
 
-absl::Status RankWorker::Execute(const RankCommand& command, LayerObserver* observer,
-                                 Reports* reports) {
+absl::Status RankWorker::Execute(const RankCommand& command, LayerObserver* observer) {
   HEADWAY_RETURN_IF_ERROR(ExecuteTransfers(command));
-  if (!command.spans.empty()) {
-    batch_.clear();
-    for (const CommandSpan& span : command.spans) {
-      batch_.push_back({.tokens = span.tokens,
-                        .first_position = span.first_position,
-                        .block_table = span.block_table,
-                        .logits = span.logits});
-    }
-    PushObserver push(command, sender_.get(), observer);
-    HEADWAY_RETURN_IF_ERROR(engine_.Run(batch_, &push));
-  }
+  HEADWAY_RETURN_IF_ERROR(tables_.Apply(command));
+  if (!command.spans.empty()) HEADWAY_RETURN_IF_ERROR(Compute(command, observer));
   // The leader tells a peer of a reservation when this command is done; every rank must know it by
   // then.
   if (!command.opens.empty()) HEADWAY_RETURN_IF_ERROR(comm_.Barrier());
-  return Report(command, reports);
+  return Report(command);
 }
 
-absl::Status RankWorker::Report(const RankCommand& command, Reports* reports) {
-  const size_t receives = command.poll_receives.size();
-  const size_t sends = command.poll_sends.size();
-  if (receives + sends == 0) return absl::OkStatus();
-  std::vector<ReceiveReport> my_receives(receives);
-  std::vector<SendReport> my_sends(sends);
-  for (size_t i = 0; i < receives; ++i) {
-    const ReceiveState state = receiver_->Poll(command.poll_receives[i]);
-    my_receives[i].received = state.received;
-    my_receives[i].bytes = state.bytes;
-    my_receives[i].refused = state.refused;
-    SetStatus(state.status, my_receives[i]);
+absl::Status RankWorker::Compute(const RankCommand& command, LayerObserver* observer) {
+  batch_.clear();
+  std::span<const int32_t> tokens = command.tokens;
+  for (const CommandSpan& span : command.spans) {
+    HEADWAY_ASSIGN_OR_RETURN(const std::span<const int32_t> table, tables_.Table(span.slot));
+    batch_.push_back({.tokens = tokens.first(span.count),
+                      .first_position = span.first_position,
+                      .block_table = table,
+                      .logits = span.logits});
+    tokens = tokens.subspan(span.count);
   }
-  for (size_t i = 0; i < sends; ++i) {
-    const SendState state = sender_->Poll(command.poll_sends[i]);
-    my_sends[i].done = state.done ? 1 : 0;
-    my_sends[i].bytes = state.bytes;
-    for (size_t r = 0; r < state.parts.size(); ++r) my_sends[i].parts[r] = state.parts[r];
-    SetStatus(state.status, my_sends[i]);
+  PushObserver push(command, sender_.get(), observer);
+  return engine_.Run(batch_, &push);
+}
+
+absl::Status RankWorker::Report(const RankCommand& command) {
+  my_receives_.clear();
+  for (const uint64_t id : command.poll_receives) {
+    const ReceiveState state = receiver_->Poll(id);
+    ReceiveReport& report = my_receives_.emplace_back();
+    report.received = state.received;
+    report.bytes = state.bytes;
+    report.refused = state.refused;
+    SetStatus(state.status, report);
   }
-  auto gather = [&](auto& mine, auto* all) -> absl::Status {
-    using Item = typename std::remove_reference_t<decltype(mine)>::value_type;
-    if (mine.empty()) return absl::OkStatus();
-    const std::vector<int64_t> sizes(comm_.size(),
-                                     static_cast<int64_t>(mine.size() * sizeof(Item)));
-    std::vector<Item> by_rank(reports != nullptr ? mine.size() * comm_.size() : 0);
-    HEADWAY_RETURN_IF_ERROR(comm_.Gather(0, std::as_bytes(std::span(mine)), sizes,
-                                         reinterpret_cast<std::byte*>(by_rank.data())));
-    if (reports == nullptr) return absl::OkStatus();
-    // [rank][item] -> [item][rank]
-    for (size_t i = 0; i < mine.size(); ++i) {
-      for (int r = 0; r < comm_.size(); ++r) all->push_back(by_rank[r * mine.size() + i]);
-    }
-    return absl::OkStatus();
-  };
-  HEADWAY_RETURN_IF_ERROR(gather(my_receives, reports == nullptr ? nullptr : &reports->receives));
-  return gather(my_sends, reports == nullptr ? nullptr : &reports->sends);
+  my_sends_.clear();
+  for (const uint64_t id : command.poll_sends) {
+    const SendState state = sender_->Poll(id);
+    SendReport& report = my_sends_.emplace_back();
+    report.done = state.done ? 1 : 0;
+    report.bytes = state.bytes;
+    std::copy(state.parts.begin(), state.parts.end(), report.parts);
+    SetStatus(state.status, report);
+  }
+  HEADWAY_RETURN_IF_ERROR(GatherReports(my_receives_, receives_by_rank_, reports_.receives));
+  return GatherReports(my_sends_, sends_by_rank_, reports_.sends);
+}
+
+template <class Item>
+absl::Status RankWorker::GatherReports(const std::vector<Item>& mine, std::vector<Item>& by_rank,
+                                       std::vector<Item>& by_item) {
+  by_item.clear();
+  if (mine.empty()) return absl::OkStatus();
+  const bool leads = comm_.rank() == 0;
+  by_rank.resize(leads ? mine.size() * comm_.size() : 0);
+  std::fill(report_sizes_.begin(), report_sizes_.end(),
+            static_cast<int64_t>(mine.size() * sizeof(Item)));
+  HEADWAY_RETURN_IF_ERROR(comm_.Gather(0, std::as_bytes(std::span(mine)), report_sizes_,
+                                       reinterpret_cast<std::byte*>(by_rank.data())));
+  if (!leads) return absl::OkStatus();
+  for (size_t i = 0; i < mine.size(); ++i) {
+    for (int r = 0; r < comm_.size(); ++r) by_item.push_back(by_rank[r * mine.size() + i]);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace headway

@@ -10,6 +10,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/engine/rank_engine.h"
 #include "runtime/node/rank_command.h"
+#include "runtime/node/sequence_tables.h"
 #include "runtime/transfer/kv_receiver.h"
 #include "runtime/transfer/kv_sender.h"
 #include "runtime/transfer/transport.h"
@@ -30,14 +31,20 @@ class RankWorker {
   // reason).
   absl::Status Follow();
 
+  // Leader: sends `command` to the other ranks, executes it here, and collects reports. `observer`
+  // (may be null) sees the leader's own layers. Logits of the step are the engine's afterwards. An
+  // error breaks the group: every rank leaves. A step of sequences that decode is one broadcast,
+  // and allocates nothing on any rank.
+  absl::Status Lead(const RankCommand& command, LayerObserver* observer);
   struct Reports {
     std::vector<ReceiveReport> receives;  // [poll_receives][rank]
     std::vector<SendReport> sends;        // [poll_sends][rank]
   };
-  // Leader: sends `command` to the other ranks, executes it here, and collects reports. `observer`
-  // (may be null) sees the leader's own layers. Logits of the step are the engine's afterwards. An
-  // error breaks the group: every rank leaves.
-  absl::StatusOr<Reports> Lead(const RankCommand& command, LayerObserver* observer);
+  // Of the last Lead.
+  const Reports& reports() const { return reports_; }
+
+  // What the leader may put into a command; the same on every rank.
+  const CommandLimits& limits() const { return limits_; }
 
   // Transport address of every rank, for reservations. All ranks call it once, at start, before any
   // command; the leader's result is complete.
@@ -45,9 +52,15 @@ class RankWorker {
 
  private:
   class PushObserver;
-  absl::Status Execute(const RankCommand& command, LayerObserver* observer, Reports* reports);
+  absl::Status Send(const RankCommand& command);
+  absl::Status Receive();
+  absl::Status Execute(const RankCommand& command, LayerObserver* observer);
   absl::Status ExecuteTransfers(const RankCommand& command);
-  absl::Status Report(const RankCommand& command, Reports* reports);
+  absl::Status Compute(const RankCommand& command, LayerObserver* observer);
+  absl::Status Report(const RankCommand& command);
+  template <class Item>
+  absl::Status GatherReports(const std::vector<Item>& mine, std::vector<Item>& by_rank,
+                             std::vector<Item>& by_item);
 
   RankEngine& engine_;
   Communicator& comm_;
@@ -55,8 +68,19 @@ class RankWorker {
   std::unique_ptr<KvSender> sender_;
   std::unique_ptr<KvReceiver> receiver_;
   Transport* transport_;
-  std::vector<std::byte> encoded_;
+  const CommandLimits limits_;
+  SequenceTables tables_;
+  // A command on its way: its bytes' count, then they. `frame_bytes_` go in the first broadcast,
+  // the rest, if any, in a second one.
+  std::vector<std::byte> message_;
+  size_t frame_bytes_;
+  RankCommand received_;  // of the ranks that follow
   std::vector<BatchSpan> batch_;
+  // Of polled transfers: this rank's, [rank][poll] at the leader, and what it makes of them.
+  std::vector<ReceiveReport> my_receives_, receives_by_rank_;
+  std::vector<SendReport> my_sends_, sends_by_rank_;
+  std::vector<int64_t> report_sizes_;
+  Reports reports_;
 };
 
 }  // namespace headway

@@ -31,6 +31,8 @@ struct Sequence {
   SamplingParams sampling;
   bool trace = false;
   BlockSpan blocks;
+  int slot = -1;                             // of its block table on the ranks, once it has blocks
+  int known_blocks = 0;                      // of `blocks`, those that the ranks know
   std::vector<PositionTrace> pending_trace;  // goes out with the next token
 
   TokenSink* sink = nullptr;                                           // kGenerate, kDecode

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/base/clock.h"
 #include "runtime/cluster/call_scope.h"
+#include "runtime/cluster/lease.h"
 #include "runtime/cluster/membership.h"
 #include "runtime/router/inference.h"
 #include "runtime/router/prompt_encoder.h"
@@ -17,7 +18,7 @@ namespace headway {
 
 struct RouterOptions {
   // How long a decode node keeps blocks for a prompt that is being computed elsewhere.
-  double lease_seconds = 120;
+  double lease_seconds = kMaxLeaseSeconds;
   // How long giving a reservation back may take after its request has ended. What is not given
   // back in time runs out with its lease.
   double release_seconds = 5;

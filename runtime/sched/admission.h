@@ -12,7 +12,8 @@ namespace headway {
 struct QueueLimits {
   int max_waiting = 256;
   int64_t max_waiting_tokens = 1 << 20;
-  int max_running = 64;  // sequences of one batch
+  // Sequences under way at once. 0: as many as can decode in one step (the node knows).
+  int max_running = 0;
 };
 
 struct AdmissionSnapshot {

@@ -4,9 +4,9 @@
 
 namespace headway {
 
-std::vector<int> DecideBatch(std::span<const RunnableSequence> sequences,
-                             const BatchLimits& limits) {
-  std::vector<int> counts(sequences.size(), 0);
+void DecideBatch(std::span<const RunnableSequence> sequences, const BatchLimits& limits,
+                 std::span<int> counts) {
+  std::fill(counts.begin(), counts.end(), 0);
   int rows = limits.max_rows;
   int logit_rows = limits.max_logit_rows;
   auto take = [&](size_t i) {
@@ -27,7 +27,6 @@ std::vector<int> DecideBatch(std::span<const RunnableSequence> sequences,
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (!sequences[i].decoding) take(i);
   }
-  return counts;
 }
 
 }  // namespace headway

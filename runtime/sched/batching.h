@@ -2,7 +2,6 @@
 #define HEADWAY_RUNTIME_SCHED_BATCHING_H_
 
 #include <span>
-#include <vector>
 
 namespace headway {
 
@@ -20,12 +19,12 @@ struct BatchLimits {
   int max_chunk = 0;       // tokens of one prompt in one step
 };
 
-// How many positions of each sequence the next step computes (0: waits). Decoding sequences first,
-// then prompts in the order given, as far as rows last; so a long prompt cannot delay the tokens of
-// others by more than one step. Pure. Since no op looks across rows, the choice moves time only,
-// never bits.
-std::vector<int> DecideBatch(std::span<const RunnableSequence> sequences,
-                             const BatchLimits& limits);
+// Sets counts[i] to how many positions of sequence i the next step computes (0: waits). Decoding
+// sequences first, then prompts in the order given, as far as rows last; so a long prompt cannot
+// delay the tokens of others by more than one step. Pure. Since no op looks across rows, the choice
+// moves time only, never bits. `counts` is as long as `sequences`.
+void DecideBatch(std::span<const RunnableSequence> sequences, const BatchLimits& limits,
+                 std::span<int> counts);
 
 }  // namespace headway
 

@@ -12,7 +12,9 @@ using ::testing::ElementsAre;
 constexpr BatchLimits kLimits = {.max_rows = 32, .max_logit_rows = 8, .max_chunk = 16};
 
 std::vector<int> Decide(std::vector<RunnableSequence> sequences, BatchLimits limits = kLimits) {
-  return DecideBatch(sequences, limits);
+  std::vector<int> counts(sequences.size(), -1);
+  DecideBatch(sequences, limits, counts);
+  return counts;
 }
 
 TEST(BatchingTest, ServesDecodingSequencesBeforeOlderPrompts) {
