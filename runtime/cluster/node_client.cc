@@ -13,6 +13,17 @@
 namespace headway {
 namespace {
 
+// How a call of this scope ended. A node that shuts down cancels its calls, and so may a proxy
+// between: to whoever called, unless that was who cancelled, the node is gone.
+absl::Status EndOfCall(const grpc::Status& status, const CallScope& scope,
+                       const std::string& where) {
+  absl::Status error = FromGrpc(status);
+  if (absl::IsCancelled(error) && !scope.cancelled()) {
+    error = absl::UnavailableError(absl::StrCat("the node ended the call: ", error.message()));
+  }
+  return absl::IsUnavailable(error) ? Annotate(error, where) : error;
+}
+
 class GrpcTokenStream : public TokenStream {
  public:
   using Reader = std::unique_ptr<grpc::ClientReader<v1::TokenBatch>>;
@@ -20,7 +31,10 @@ class GrpcTokenStream : public TokenStream {
   // `start` makes the call with the context that it is given; `where` names it in errors.
   GrpcTokenStream(CallScope& scope, std::string where,
                   const std::function<Reader(grpc::ClientContext*)>& start)
-      : where_(std::move(where)), membership_(scope, context_), reader_(start(&context_)) {}
+      : scope_(scope),
+        where_(std::move(where)),
+        membership_(scope, context_),
+        reader_(start(&context_)) {}
 
   ~GrpcTokenStream() override {
     if (status_) return;
@@ -31,14 +45,14 @@ class GrpcTokenStream : public TokenStream {
   absl::StatusOr<bool> Read(v1::TokenBatch& batch) override {
     if (!status_) {
       if (reader_->Read(&batch)) return true;
-      status_ = FromGrpc(reader_->Finish());
+      status_ = EndOfCall(reader_->Finish(), scope_, where_);
     }
-    if (absl::IsUnavailable(*status_)) return Annotate(*status_, where_);
     HEADWAY_RETURN_IF_ERROR(*status_);
     return false;
   }
 
  private:
+  const CallScope& scope_;
   const std::string where_;
   grpc::ClientContext context_;
   CallScope::Call membership_;
@@ -110,17 +124,21 @@ class GrpcNodeClient : public NodeClient {
   template <typename Request, typename Reply>
   struct AsyncCall {
     AsyncCall(CallScope& scope, std::string where, std::function<void(absl::StatusOr<Reply>)> done)
-        : membership(std::in_place, scope, context),
+        : scope(scope),
+          membership(std::in_place, scope, context),
           where(std::move(where)),
           done(std::move(done)) {}
 
     static void End(AsyncCall* call, const grpc::Status& status) {
       std::unique_ptr<AsyncCall> owner(call);
+      absl::StatusOr<Reply> result =
+          Result(status, call->scope, call->where, std::move(call->reply));
       // `done` may be the last thing that keeps the scope.
       call->membership.reset();
-      call->done(Result(status, call->where, std::move(call->reply)));
+      call->done(std::move(result));
     }
 
+    const CallScope& scope;
     grpc::ClientContext context;
     std::optional<CallScope::Call> membership;
     const std::string where;
@@ -132,11 +150,10 @@ class GrpcNodeClient : public NodeClient {
   std::string Where(const char* call) const { return absl::StrCat("node ", address_, ": ", call); }
 
   template <typename Reply>
-  static absl::StatusOr<Reply> Result(const grpc::Status& status, const std::string& where,
-                                      Reply reply) {
+  static absl::StatusOr<Reply> Result(const grpc::Status& status, const CallScope& scope,
+                                      const std::string& where, Reply reply) {
     if (status.ok()) return reply;
-    absl::Status error = FromGrpc(status);
-    return absl::IsUnavailable(error) ? Annotate(error, where) : error;
+    return EndOfCall(status, scope, where);
   }
 
   template <typename Reply, typename Request>
@@ -148,7 +165,7 @@ class GrpcNodeClient : public NodeClient {
     CallScope::Call membership(scope, context);
     Reply reply;
     const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
-    return Result(status, Where(name), std::move(reply));
+    return Result(status, scope, Where(name), std::move(reply));
   }
 
   const std::string address_;

@@ -25,7 +25,8 @@ class TokenStream {
 // deadline or cancellation, except those named Async.
 //
 // Errors are the node's own, word for word; UNAVAILABLE, which may come from the connection,
-// is preceded by the node's address and the call.
+// is preceded by the node's address and the call. CANCELLED is always the scope's: a node that
+// cancels by itself is UNAVAILABLE.
 class NodeClient {
  public:
   // Connects to HOST:PORT with the first call; never fails itself.

@@ -22,6 +22,34 @@ int64_t MachineMemoryBytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
 }
 
+// How many blocks of `block_bytes` the KV cache has on a machine of `machine_bytes`.
+absl::StatusOr<int> KvBlocks(const KvSize& size, int max_positions, int64_t block_bytes,
+                             int64_t machine_bytes) {
+  // Memory is taken as it is used, so what can never be had would be found out late, by a process
+  // that is killed.
+  if (size.blocks > machine_bytes / block_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--kv-blocks ", size.blocks, ": at ", block_bytes,
+        " bytes a block that is more than this machine's memory of ", machine_bytes, " bytes"));
+  }
+  if (size.blocks > 0) return size.blocks;
+  if (size.memory_bytes > machine_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--kv-memory ", size.memory_bytes,
+                                                   " bytes is more than this machine's memory of ",
+                                                   machine_bytes, " bytes"));
+  }
+  int64_t bytes = size.memory_bytes;
+  if (bytes == 0) {
+    const int64_t usable = int64_t{kDefaultSequences} * BlocksFor(max_positions) * block_bytes;
+    bytes = std::min(usable, machine_bytes / kMemoryShare);
+  }
+  if (bytes < block_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the KV cache may take ", bytes, " bytes; one block of 16 tokens takes ", block_bytes));
+  }
+  return static_cast<int>(std::min<int64_t>(bytes / block_bytes, INT32_MAX));
+}
+
 }  // namespace
 
 EngineOptions NodeSetup::Engine() const {
@@ -63,25 +91,10 @@ absl::StatusOr<NodeSetup> SettleNode(const Checkpoint& checkpoint, const ModelOp
   }
   setup.max_positions = size.max_positions > 0 ? size.max_positions : config.max_positions;
 
-  int kv_heads = 0;  // copies of heads that a boundary cuts through included
-  for (const RankShard& rank : plan.ranks) kv_heads += static_cast<int>(rank.kv_heads.size());
-  const int64_t block_bytes =
-      KvBytes(config.layers, kv_heads, config.head_dim, kernels::kKvBlockTokens, options.kv_dtype);
-  if (size.blocks > 0) {
-    setup.kv_blocks = size.blocks;
-  } else if (size.memory_bytes > 0) {
-    setup.kv_blocks =
-        static_cast<int>(std::min<int64_t>(size.memory_bytes / block_bytes, INT32_MAX));
-  } else {
-    const int64_t usable = static_cast<int64_t>(kDefaultSequences) * BlocksFor(setup.max_positions);
-    setup.kv_blocks =
-        static_cast<int>(std::min(usable, MachineMemoryBytes() / kMemoryShare / block_bytes));
-  }
-  if (setup.kv_blocks < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("the KV cache may take ", size.memory_bytes,
-                                                   " bytes; one block of 16 tokens takes ",
-                                                   block_bytes));
-  }
+  const int64_t block_bytes = KvBytes(config.layers, plan.stored_kv_heads(), config.head_dim,
+                                      kernels::kKvBlockTokens, options.kv_dtype);
+  HEADWAY_ASSIGN_OR_RETURN(setup.kv_blocks,
+                           KvBlocks(size, setup.max_positions, block_bytes, MachineMemoryBytes()));
   return setup;
 }
 

@@ -32,7 +32,7 @@ struct NodeSetup {
 };
 
 // InvalidArgument naming flag, value and limit: a degree that the model cannot have, q8 activations
-// without quantised weights, no room for a single sequence.
+// without quantised weights, no room for a single block, more than the machine's memory.
 absl::StatusOr<NodeSetup> SettleNode(const Checkpoint& checkpoint, const ModelOptions& options,
                                      int degree, const KvSize& size);
 

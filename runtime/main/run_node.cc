@@ -2,7 +2,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -27,8 +29,9 @@
 namespace headway {
 namespace {
 
-// Running streams may end by themselves for this long after SIGTERM.
-constexpr double kDrainSeconds = 30;
+// After the group broke every request has ended already; this is for the reasons to reach those
+// who asked, who would otherwise only hear that their calls were cancelled.
+constexpr double kLastWordsSeconds = 2;
 constexpr absl::Duration kRankStartTimeout = absl::Minutes(10);
 
 // A descriptor that is closed on the way out.
@@ -46,6 +49,19 @@ class OwnedFd {
   int fd_;
 };
 
+// A descriptor that Signal makes readable.
+absl::StatusOr<int> NewEvent() {
+  const int fd = eventfd(0, EFD_CLOEXEC);
+  if (fd >= 0) return fd;
+  return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
+}
+
+void Signal(int event) {
+  const uint64_t one = 1;
+  // Fails only when the count would pass 2^64 - 2; then it is readable already.
+  (void)!write(event, &one, sizeof(one));
+}
+
 // The other ranks' processes. When one ends unasked the communicator is aborted, so that nobody
 // waits for it.
 class RankProcesses {
@@ -55,7 +71,9 @@ class RankProcesses {
                                                               Communicator& comm) {
     HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher,
                              Launcher::Create({.forward_output = true}));
-    auto processes = std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), comm));
+    HEADWAY_ASSIGN_OR_RETURN(const int stop, NewEvent());
+    auto processes =
+        std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), stop, comm));
     for (int rank = 1; rank < options.tp; ++rank) {
       RankMainOptions rank_options = {.name = absl::StrCat(options.name, "/rank-", rank),
                                       .rank = rank,
@@ -77,8 +95,7 @@ class RankProcesses {
     return processes;
   }
   ~RankProcesses() {
-    const uint64_t one = 1;
-    (void)!write(stop_.get(), &one, sizeof(one));
+    Signal(stop_.get());
     watcher_.join();
   }
 
@@ -91,8 +108,8 @@ class RankProcesses {
   absl::Status failure() const { return launcher_->failure(); }
 
  private:
-  RankProcesses(std::unique_ptr<Launcher> launcher, Communicator& comm)
-      : launcher_(std::move(launcher)), stop_(eventfd(0, EFD_CLOEXEC)), watcher_([this, &comm] {
+  RankProcesses(std::unique_ptr<Launcher> launcher, int stop, Communicator& comm)
+      : launcher_(std::move(launcher)), stop_(stop), watcher_([this, &comm] {
           if (WaitReadable(stop_.get(), launcher_->failure_fd()) == 1) {
             comm.Abort(std::string(launcher_->failure().message()));
           }
@@ -122,7 +139,6 @@ absl::Status RunNode(const NodeMainOptions& options) {
                                        .max_positions = options.max_positions}));
 
   // The ranks start before this process has threads of a gRPC server.
-  OwnedFd segment(-1);
   std::unique_ptr<Communicator> comm;
   std::unique_ptr<RankProcesses> ranks;
   if (options.tp == 1) {
@@ -149,11 +165,11 @@ absl::Status RunNode(const NodeMainOptions& options) {
                                 .count());
   NodeLoop loop({.role = role, .epoch = epoch}, host->engine(), host->worker(), host->addresses(),
                 Clock::Real());
-  OwnedFd broken(eventfd(0, EFD_CLOEXEC));
+  HEADWAY_ASSIGN_OR_RETURN(const int broken_event, NewEvent());
+  const OwnedFd broken(broken_event);
   loop.OnFailure([&](const absl::Status& status) {
     LogError(std::string(status.message()));
-    const uint64_t one = 1;
-    (void)!write(broken.get(), &one, sizeof(one));
+    Signal(broken.get());
   });
   loop.Start();
 
@@ -169,7 +185,7 @@ absl::Status RunNode(const NodeMainOptions& options) {
 
   const bool stopped = WaitReadable(signal.fd(), broken.get()) == 0;
   server->SetServing(false);
-  server->Shutdown(stopped ? kDrainSeconds : 0);
+  server->Shutdown(stopped ? kDrainSeconds : kLastWordsSeconds);
   const absl::Status health = loop.health();
   loop.Stop();
   return stopped ? absl::OkStatus() : health;

@@ -29,8 +29,6 @@ namespace {
 
 // Nodes that are started together with the router may still be loading.
 constexpr double kNodesSeconds = 60;
-// Running streams may end by themselves for this long after SIGTERM.
-constexpr double kDrainSeconds = 30;
 
 std::vector<NodeAddress> AllNodes(const RouterMainOptions& options) {
   std::vector<NodeAddress> nodes;

@@ -5,6 +5,9 @@
 
 namespace headway {
 
+// After a signal running requests may end by themselves for this long, on nodes and on routers.
+inline constexpr double kDrainSeconds = 30;
+
 // Waits until one of two descriptors is readable; 0 or 1 tells which (0 when both are). A negative
 // descriptor is never readable.
 int WaitReadable(int first, int second);

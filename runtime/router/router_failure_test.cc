@@ -101,6 +101,15 @@ TEST_F(RouterTest, NodesErrorsReachTheClientWordForWord) {
   }
 }
 
+TEST_F(RouterTest, ANodeThatCancelsIsGoneAndTheClientDidNotLeave) {
+  const absl::Status kCancelled = absl::CancelledError("CANCELLED");
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a', 'b'}, .stream = kCancelled});
+  const absl::Status status = Generate(Ids({1})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(node.address()), HasSubstr("the node ended the call")));
+}
+
 TEST_F(RouterTest, AnotherPrefillNodeTakesOver) {
   const absl::Status kDraining = absl::UnavailableError("draining");
   FakeNode& first = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .prefill = kDraining});

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -103,6 +105,36 @@ class ClientProcess {
   int out_ = -1;
 };
 
+// The parent of a process; 0 when it has gone.
+pid_t ParentOf(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; status >> word;) {
+    if (word == "PPid:") {
+      status >> pid;
+      return pid;
+    }
+  }
+  return 0;
+}
+
+// The `headway rank` processes among this process's descendants.
+std::vector<pid_t> RankProcesses() {
+  std::vector<pid_t> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid == 0) continue;
+    std::ifstream command(entry.path() / "cmdline");
+    std::string program, verb;
+    std::getline(command, program, '\0');
+    std::getline(command, verb, '\0');
+    if (verb != "rank") continue;
+    pid_t ancestor = pid;
+    while (ancestor > 1 && ancestor != getpid()) ancestor = ParentOf(ancestor);
+    if (ancestor == getpid()) ranks.push_back(pid);
+  }
+  return ranks;
+}
+
 class ClusterTest : public ::testing::Test {
  protected:
   static std::string TinyModel() { return GoldenPath("models/llama_gqa_9_3"); }
@@ -188,6 +220,33 @@ TEST_F(ClusterTest, ADeadlineFreesTheBlocksOnBothNodes) {
     EXPECT_EQ(summary.status().code(), absl::StatusCode::kDeadlineExceeded) << summary.status();
   }
   WaitIdle(*cluster);
+}
+
+TEST_F(ClusterTest, ARankThatDiesMakesItsRequestsUnavailable) {
+  for (const char* topology : {"1xM:tp2", "1xP:tp1,1xD:tp2"}) {
+    SCOPED_TRACE(topology);
+    std::unique_ptr<LocalCluster> cluster = StartCluster(topology, TinyModel(), {"--threads", "1"});
+    ASSERT_NE(cluster, nullptr);
+    absl::StatusOr<std::unique_ptr<Client>> client =
+        Client::Connect(cluster->router_address(), kCallSeconds);
+    ASSERT_TRUE(client.ok()) << client.status();
+    const std::vector<pid_t> ranks = RankProcesses();
+    ASSERT_EQ(ranks.size(), 1u);
+    v1::GenerateRequest request;
+    request.mutable_prompt()->mutable_token_ids()->add_ids(5);
+    request.mutable_options()->set_max_tokens(500);
+    request.mutable_options()->set_ignore_eos(true);
+    CallScope scope(CallScope::DeadlineAfter(kCallSeconds));
+    const absl::Status status = (*client)
+                                    ->Generate(scope, request,
+                                               [&](const v1::GenerateResponse&) {
+                                                 kill(ranks[0], SIGKILL);
+                                                 return true;
+                                               })
+                                    .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("ranks stopped"));
+  }
 }
 
 TEST_F(ClusterTest, NothingStaysWhenAClusterStops) {
