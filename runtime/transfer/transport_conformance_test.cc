@@ -388,6 +388,7 @@ TEST_P(TransportTest, APeerThatHangsBeforeTheFirstMessageMayComeBack) {
   Dones dones, others;
   c->Send(b->address(), {}, {}, others.Next());
   ASSERT_TRUE(gate.UntilEntered());
+  ASSERT_TRUE(others.Until(1));
   const std::string payload = Pattern(kFloodBytes, 1);
   for (int i = 0; i < kFlood; ++i) {
     a->Send(b->address(), Bytes("h"), Bytes(payload), dones.Next());
