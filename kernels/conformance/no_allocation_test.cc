@@ -1,21 +1,5 @@
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "kernels/conformance/kv_fixture.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-// Counts what this program takes from the heap.
-void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+#include "tests/allocation_counter.h"
 
 namespace headway::kernels {
 namespace {
@@ -106,16 +90,16 @@ TEST(NoAllocationTest, OpsTakeNothingFromTheHeap) {
       };
       for (const absl::Status& status : results) failed += !status.ok();
     };
-    const int64_t before = allocations.load();
+    const int64_t before = Allocations();
     run();
     run();
-    EXPECT_EQ(allocations.load() - before, 0) << machine.Name();
+    EXPECT_EQ(Allocations() - before, 0) << machine.Name();
     EXPECT_EQ(failed, 0);
   }
   // The counter counts.
-  const int64_t before = allocations.load();
+  const int64_t before = Allocations();
   ::operator delete(::operator new(7));
-  EXPECT_EQ(allocations.load() - before, 1);
+  EXPECT_EQ(Allocations() - before, 1);
 }
 
 }  // namespace
