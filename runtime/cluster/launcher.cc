@@ -28,6 +28,8 @@ void Close(int& fd) {
   fd = -1;
 }
 
+absl::Status StopAsked() { return absl::CancelledError("asked to stop before all was ready"); }
+
 std::string DescribeExit(int wait_status) {
   if (WIFEXITED(wait_status)) {
     return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
@@ -109,7 +111,8 @@ absl::StatusOr<std::string> Launcher::WaitReady(int child_index, absl::Duration 
         absl::StrCat(child.name, " was started without a ready line to wait for"));
   }
   changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                    [&] { return child.ready || child.ended || !failure_.ok(); });
+                    [&] { return child.ready || child.ended || stop_asked_ || !failure_.ok(); });
+  if (stop_asked_) return StopAsked();
   if (child.ready) return ParseReadyLine(child.ready_line);
   if (child.ended) return child.EndStatus();
   if (!failure_.ok()) return failure_;
@@ -177,6 +180,7 @@ void Launcher::Loop() {
     {
       std::lock_guard lock(mutex_);
       if (closing_) return;
+      fds.push_back({stop_asked_ ? -1 : options_.stop_fd, POLLIN, 0});
       for (const std::unique_ptr<Child>& child : children_) {
         // A negative descriptor is skipped by poll.
         fds.push_back({child->ended ? -1 : child->pidfd, POLLIN, 0});
@@ -190,12 +194,18 @@ void Launcher::Loop() {
       (void)!read(wake_event_, &count, sizeof(count));
     }
     std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < (fds.size() - 1) / 3; ++i) {
+    if (fds[1].revents != 0) {
+      stop_asked_ = true;
+      changed_.notify_all();
+    }
+    constexpr size_t kBefore = 2;  // descriptors before those of the first child
+    for (size_t i = 0; i < (fds.size() - kBefore) / 3; ++i) {
       Child& child = *children_[i];
+      const pollfd* const of_child = &fds[kBefore + 3 * i];
       // Output first, so that a child's last words are there when its end is told.
-      if (fds[1 + 3 * i + 1].revents != 0) OnReadyReadable(child);
-      if (fds[1 + 3 * i + 2].revents != 0) OnOutputReadable(child);
-      if (fds[1 + 3 * i].revents != 0) OnExit(child);
+      if (of_child[1].revents != 0) OnReadyReadable(child);
+      if (of_child[2].revents != 0) OnOutputReadable(child);
+      if (of_child[0].revents != 0) OnExit(child);
     }
     if (request_ != nullptr) ServeRequest();
   }
@@ -206,7 +216,7 @@ void Launcher::ServeRequest() {
   child->name = request_->spec.name;
   child->reports_ready = request_->spec.reports_ready;
   child->output.emplace(options_.forward_output ? STDERR_FILENO : -1);
-  const absl::Status status = Spawn(request_->spec, child.get());
+  const absl::Status status = stop_asked_ ? StopAsked() : Spawn(request_->spec, child.get());
   if (status.ok()) {
     request_->result = static_cast<int>(children_.size());
     children_.push_back(std::move(child));

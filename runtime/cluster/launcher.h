@@ -37,6 +37,9 @@ struct LauncherOptions {
   bool forward_output = false;
   // From SIGTERM to SIGKILL: longer than a node lets running requests go on.
   absl::Duration grace = absl::Seconds(40);
+  // Once readable (it is not read), nothing more is started or waited for: Start and WaitReady
+  // return Cancelled. -1: never. Outlives the launcher.
+  int stop_fd = -1;
 };
 
 // Starts child processes and stops them again.
@@ -60,7 +63,7 @@ class Launcher {
 
   // Waits for the child's ready line and returns the address in it. Unavailable with the exit
   // status and the last words when this child, or another that was not asked to, ends first;
-  // DeadlineExceeded after `timeout`.
+  // DeadlineExceeded after `timeout`; Cancelled where stop_fd says so.
   absl::StatusOr<std::string> WaitReady(int child, absl::Duration timeout);
 
   // Readable once a child has ended that was not asked to; then failure() tells which and why.
@@ -98,6 +101,7 @@ class Launcher {
   std::vector<std::unique_ptr<Child>> children_;  // guarded by mutex_; entries stay
   Request* request_ = nullptr;                    // guarded by mutex_; one at a time
   absl::Status failure_;                          // guarded by mutex_
+  bool stop_asked_ = false;                       // guarded by mutex_; stop_fd was readable
   bool closing_ = false;                          // guarded by mutex_
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -127,6 +128,24 @@ TEST(LauncherTest, WaitReadyEndsAtItsTimeout) {
   const int child = StartStub(*launcher, {"silent"});
   EXPECT_EQ(launcher->WaitReady(child, absl::Milliseconds(1)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(LauncherTest, NothingIsStartedOrWaitedForOnceAskedToStop) {
+  const int stop_fd = eventfd(0, EFD_CLOEXEC);
+  auto launcher =
+      Launcher::Create({.program = "runtime/cluster/launcher_stub", .stop_fd = stop_fd});
+  ASSERT_TRUE(launcher.ok()) << launcher.status();
+  const int child = StartStub(**launcher, {"silent"});
+  const pid_t pid = (*launcher)->pid(child);
+  std::thread asker([stop_fd] { eventfd_write(stop_fd, 1); });
+  EXPECT_EQ((*launcher)->WaitReady(child, kLong).status().code(), absl::StatusCode::kCancelled);
+  asker.join();
+  EXPECT_EQ((*launcher)->Start({.name = "late", .args = {"serve", "a"}}).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(Exists(pid)) << "what runs is left to Stop";
+  launcher->reset();
+  EXPECT_FALSE(Exists(pid));
+  close(stop_fd);
 }
 
 TEST(LauncherTest, RefusesALineThatIsNoReadyLine) {

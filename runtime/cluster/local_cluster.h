@@ -33,7 +33,8 @@ class LocalCluster {
   };
 
   // Starts the nodes, all at once, then the router, and returns when it listens. Errors name the
-  // process and what it said last; everything is stopped then.
+  // process and what it said last; everything is stopped then. So it is, and Cancelled, where
+  // launcher.stop_fd becomes readable first.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(const LocalClusterOptions& options);
   ~LocalCluster();  // as Stop
 
