@@ -4,11 +4,14 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/status.h"
+#include "runtime/base/utf8.h"
+#include "runtime/request/sampling_params.h"
+#include "runtime/request/validate.h"
 
 namespace headway {
 namespace {
@@ -41,24 +44,49 @@ Json LogprobsOf(const v1::OutputToken& token) {
   return entry;
 }
 
+// What is typed; moved into the message once all of it is known to be right.
+struct Typed {
+  std::optional<int> max_tokens, logprobs;
+  int min_tokens = 0, top_k = 0;
+  float temperature = 0, top_p = 1;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;
+  std::vector<int> stop_token_ids;
+  bool ignore_eos = false;
+};
+
+// What the ranges of single flags do not say.
+std::optional<std::string> MistakeIn(const Typed& typed) {
+  if (typed.top_p == 0) return "--top-p: \"0\" is not above 0, at most 1";
+  const int most_tokens = typed.max_tokens.value_or(SamplingParams().max_tokens);
+  if (typed.min_tokens > most_tokens) {
+    return absl::StrCat("--min-tokens: \"", typed.min_tokens, "\" is above --max-tokens, which is ",
+                        most_tokens);
+  }
+  if (typed.stop.size() > kMaxStopStrings) {
+    return absl::StrCat("--stop is given ", typed.stop.size(), " times, at most ", kMaxStopStrings);
+  }
+  for (const std::string& stop : typed.stop) {
+    if (stop.empty() || stop.size() > kMaxStopStringBytes) {
+      return absl::StrCat("--stop: ", Quoted(stop), " has ", stop.size(), " bytes, must have 1 to ",
+                          kMaxStopStringBytes);
+    }
+  }
+  if (typed.stop_token_ids.size() > kMaxStopTokens) {
+    return absl::StrCat("--stop-token-ids has ", typed.stop_token_ids.size(), " ids, at most ",
+                        kMaxStopTokens);
+  }
+  return std::nullopt;
+}
+
 double Millis(int64_t nanos) { return static_cast<double>(nanos) * 1e-6; }
 
 }  // namespace
 
 void AddAnswerFlags(Flags& flags, AnswerOptions* options) {
-  // What is typed; moved into the message once all of it is known to be right.
-  struct Typed {
-    std::optional<int> max_tokens, logprobs;
-    int min_tokens = 0, top_k = 0;
-    float temperature = 0, top_p = 1;
-    std::optional<uint64_t> seed;
-    std::vector<std::string> stop;
-    std::vector<int> stop_token_ids;
-    bool ignore_eos = false;
-  };
   const auto typed = std::make_shared<Typed>();
   flags.Section("How to choose tokens");
-  flags.Add("--temperature", &typed->temperature, 0, 100,
+  flags.Add("--temperature", &typed->temperature, 0, kMaxTemperature,
             {.value = "T", .help = "0: always the most likely token; more: more variety"});
   flags.Add("--top-k", &typed->top_k, 0, kMaxTokens,
             {.value = "K", .help = "only among the K most likely tokens; 0: all"});
@@ -76,23 +104,27 @@ void AddAnswerFlags(Flags& flags, AnswerOptions* options) {
              .default_text = "128, or what the model's longest sequence leaves"});
   flags.Add("--min-tokens", &typed->min_tokens, 0, kMaxTokens,
             {.value = "N", .help = "no end before this many output tokens"});
-  flags.AddRepeated(
-      "--stop", &typed->stop,
-      {.value = "TEXT", .help = "end where this text appears; may be given several times"});
+  flags.AddRepeated("--stop", &typed->stop,
+                    {.value = "TEXT",
+                     .help = "end where this text appears, before it; may be given several times"});
   flags.AddList("--stop-token-ids", &typed->stop_token_ids, 0, kMaxTokens,
                 {.value = "ID,ID,...", .help = "end at one of these tokens"});
   flags.Switch("--ignore-eos", &typed->ignore_eos, "go on after the model's own end token");
-  flags.Add("--timeout", &options->timeout_seconds, 1, 24 * 3600,
-            {.value = "SECONDS", .help = "give up after this long"});
+  AddTimeoutFlag(flags, &options->timeout);
   flags.Section("Output");
-  flags.Add("--logprobs", &typed->logprobs, 0, 20,
+  flags.Add("--logprobs", &typed->logprobs, 0, kMaxLogprobs,
             {.value = "N",
              .help = "with --json: log-probabilities of each output token and of the N most likely",
              .default_text = "none"});
-  flags.Switch("--json", &options->json, "one JSON object in place of streamed text");
+  flags.Switch(
+      "--json", &options->json,
+      "in place of streamed text one JSON object an answer: token_ids, text, finish_reason (stop, "
+      "length, cancelled), prompt_tokens, seed, logprobs, timings; and error, where the "
+      "answer is not whole");
   flags.Switch("--stats", &options->stats,
                "also print times, speed and KV bytes moved, on standard error");
   flags.Check([=]() -> std::optional<std::string> {
+    if (std::optional<std::string> mistake = MistakeIn(*typed)) return mistake;
     v1::GenerateOptions& out = options->generate;
     out.set_temperature(typed->temperature);
     out.set_top_k(typed->top_k);
@@ -108,11 +140,11 @@ void AddAnswerFlags(Flags& flags, AnswerOptions* options) {
   });
 }
 
-absl::StatusOr<Answer> Ask(Client& client, const v1::Prompt& prompt, const AnswerOptions& options) {
+Answer Ask(Client& client, CallScope& scope, const v1::Prompt& prompt,
+           const AnswerOptions& options) {
   v1::GenerateRequest request;
   *request.mutable_prompt() = prompt;
   *request.mutable_options() = options.generate;
-  CallScope scope(CallScope::DeadlineAfter(options.timeout_seconds));
   const Clock& clock = Clock::Real();
   Answer answer{.text = "", .tokens = {}, .summary = {}, .stats = StreamStats(clock.NowNanos())};
   const auto on_response = [&](const v1::GenerateResponse& response) {
@@ -128,8 +160,8 @@ absl::StatusOr<Answer> Ask(Client& client, const v1::Prompt& prompt, const Answe
   };
   absl::StatusOr<v1::GenerateSummary> summary = client.Generate(scope, request, on_response);
   if (!options.json && !answer.text.empty()) std::fputs("\n", stdout);
-  HEADWAY_RETURN_IF_ERROR(summary.status());
-  answer.summary = *std::move(summary);
+  answer.status = options.timeout.Explain(summary.status(), scope);
+  if (summary.ok()) answer.summary = *std::move(summary);
   return answer;
 }
 
@@ -142,27 +174,30 @@ std::string AnswerJson(const Answer& answer) {
     has_logprobs |= token.has_logprob();
     logprobs.push_back(LogprobsOf(token));
   }
-  const v1::GenerateTimings& timings = answer.summary.timings();
+  const bool whole = answer.status.ok();
   Json json = {{"token_ids", std::move(ids)},
                {"text", answer.text},
-               {"finish_reason", FinishName(answer.summary.finish_reason())},
-               {"prompt_tokens", answer.summary.prompt_tokens()},
-               {"seed", answer.summary.seed()}};
+               {"finish_reason",
+                FinishName(whole ? answer.summary.finish_reason() : v1::FINISH_REASON_CANCELLED)}};
+  Json times = Json::object();
+  if (whole) {
+    json["prompt_tokens"] = answer.summary.prompt_tokens();
+    json["seed"] = answer.summary.seed();
+    const v1::GenerateTimings& timings = answer.summary.timings();
+    times = {{"tokenize_us", timings.tokenize_us()},   {"reserve_us", timings.reserve_us()},
+             {"queue_us", timings.queue_us()},         {"prefill_us", timings.prefill_us()},
+             {"transfer_us", timings.transfer_us()},   {"first_token_us", timings.first_token_us()},
+             {"total_us", timings.total_us()},         {"kv_bytes", timings.kv_bytes()},
+             {"prefill_node", timings.prefill_node()}, {"decode_node", timings.decode_node()}};
+  } else {
+    json["error"] = std::string(answer.status.message());
+  }
   if (has_logprobs) json["logprobs"] = std::move(logprobs);
-  json["timings"] = {{"tokenize_us", timings.tokenize_us()},
-                     {"reserve_us", timings.reserve_us()},
-                     {"queue_us", timings.queue_us()},
-                     {"prefill_us", timings.prefill_us()},
-                     {"transfer_us", timings.transfer_us()},
-                     {"first_token_us", timings.first_token_us()},
-                     {"total_us", timings.total_us()},
-                     {"kv_bytes", timings.kv_bytes()},
-                     {"prefill_node", timings.prefill_node()},
-                     {"decode_node", timings.decode_node()},
-                     {"client_ttft_us", answer.stats.ttft_nanos() / 1000},
-                     {"client_itl_p50_us", answer.stats.ItlNanos(0.5) / 1000},
-                     {"client_itl_p99_us", answer.stats.ItlNanos(0.99) / 1000},
-                     {"client_tokens_per_second", answer.stats.TokensPerSecond()}};
+  times.update({{"client_ttft_us", answer.stats.ttft_nanos() / 1000},
+                {"client_itl_p50_us", answer.stats.ItlNanos(0.5) / 1000},
+                {"client_itl_p99_us", answer.stats.ItlNanos(0.99) / 1000},
+                {"client_tokens_per_second", answer.stats.TokensPerSecond()}});
+  json["timings"] = std::move(times);
   return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
@@ -183,6 +218,13 @@ std::string AnswerStats(const Answer& answer) {
       FinishName(answer.summary.finish_reason()), Millis(answer.stats.ttft_nanos()),
       Millis(answer.stats.ItlNanos(0.5)), Millis(answer.stats.ItlNanos(0.99)),
       answer.stats.TokensPerSecond(), moved);
+}
+
+void ShowRest(const Answer& answer, const AnswerOptions& options) {
+  if (options.json) std::printf("%s\n", AnswerJson(answer).c_str());
+  std::fflush(stdout);
+  if (options.stats && answer.status.ok())
+    std::fprintf(stderr, "\n%s", AnswerStats(answer).c_str());
 }
 
 }  // namespace headway

@@ -8,6 +8,7 @@
 #include "proto/headway/v1/inference.pb.h"
 #include "runtime/main/flags.h"
 #include "runtime/main/stream_stats.h"
+#include "runtime/main/timeout_flag.h"
 #include "runtime/server/client.h"
 
 namespace headway {
@@ -18,33 +19,43 @@ struct AnswerOptions {
   v1::GenerateOptions generate;
   bool json = false;
   bool stats = false;
-  int timeout_seconds = 3600;  // for the whole answer
+  AnswerTimeout timeout;
 };
 
 // Adds the flags of sampling, of limits and of output.
 void AddAnswerFlags(Flags& flags, AnswerOptions* options);
 
-// A whole answer.
+// An answer, or what came of it.
 struct Answer {
+  // Not OK: the answer is not whole, and there is no summary.
+  absl::Status status = absl::OkStatus();
   std::string text;
   std::vector<v1::OutputToken> tokens;
   v1::GenerateSummary summary;
   StreamStats stats;
 };
 
-// Sends the request and waits for its whole answer. Unless options.json, text is written to
+// Sends the request in `scope`, whose deadline is that of options.timeout, and waits for its whole
+// answer. Unless options.json, text is written to
 // standard output as it comes, and a line feed behind it.
-absl::StatusOr<Answer> Ask(Client& client, const v1::Prompt& prompt, const AnswerOptions& options);
+Answer Ask(Client& client, CallScope& scope, const v1::Prompt& prompt,
+           const AnswerOptions& options);
 
 // The answer as one JSON object without line feeds:
 // {"token_ids": [...], "text": "...", "finish_reason": "stop|length|cancelled", "prompt_tokens": n,
 //  "logprobs": [[[id, logprob], ...], ...], "timings": {...}}
 // An entry of "logprobs" holds the most likely tokens, most likely first, and behind them the
 // chosen one where it is not among them; the key is left out when none were asked for.
+// Of an answer that is not whole the finish reason is "cancelled", "error" says why, and what only
+// a summary tells is left out.
 std::string AnswerJson(const Answer& answer);
 
 // Several lines for people: TTFT, ITL, speed, KV bytes moved.
 std::string AnswerStats(const Answer& answer);
+
+// Prints what the options ask for beside the streamed text: AnswerJson, and AnswerStats of a whole
+// answer on standard error.
+void ShowRest(const Answer& answer, const AnswerOptions& options);
 
 }  // namespace headway
 

@@ -23,7 +23,7 @@ class FakeClient : public Client {
       if (!on_response(response)) return absl::CancelledError("the caller has had enough");
       if (response.has_summary()) return response.summary();
     }
-    return absl::UnavailableError("decode node left");
+    return end;
   }
   absl::StatusOr<v1::ScoreResponse> Score(CallScope&, const v1::ScoreRequest&) override {
     return absl::UnimplementedError("");
@@ -38,6 +38,7 @@ class FakeClient : public Client {
   absl::StatusOr<v1::Model> GetModel(CallScope&) override { return absl::UnimplementedError(""); }
 
   std::deque<v1::GenerateResponse> responses;
+  absl::Status end = absl::UnavailableError("decode node left");  // without a summary
   v1::GenerateRequest asked;
 
  private:
@@ -73,32 +74,36 @@ void AddLogprob(v1::OutputToken& token, int id, float logprob) {
 
 TEST(AnswerTest, StreamsTextAndGathersAllOfIt) {
   FakeClient client;
+  CallScope scope(CallScope::DeadlineAfter(60));
   client.responses = {Token(0, 11, "Hel"), Token(1, 12, "lo"), Last(v1::FINISH_REASON_STOP)};
   testing::internal::CaptureStdout();
-  const absl::StatusOr<Answer> answer = Ask(client, v1::Prompt(), {});
+  const Answer answer = Ask(client, scope, v1::Prompt(), {});
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "Hello\n");
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->text, "Hello");
-  EXPECT_EQ(answer->tokens.size(), 2u);
-  EXPECT_EQ(answer->summary.prompt_tokens(), 5);
-  EXPECT_GT(answer->stats.ttft_nanos(), 0);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.text, "Hello");
+  EXPECT_EQ(answer.tokens.size(), 2u);
+  EXPECT_EQ(answer.summary.prompt_tokens(), 5);
+  EXPECT_GT(answer.stats.ttft_nanos(), 0);
 }
 
 TEST(AnswerTest, KeepsQuietForJson) {
   FakeClient client;
+  CallScope scope(CallScope::DeadlineAfter(60));
   client.responses = {Token(0, 11, "Hello"), Last(v1::FINISH_REASON_LENGTH)};
   testing::internal::CaptureStdout();
   AnswerOptions options;
   options.json = true;
-  EXPECT_TRUE(Ask(client, v1::Prompt(), options).ok());
+  EXPECT_TRUE(Ask(client, scope, v1::Prompt(), options).status.ok());
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
 }
 
 TEST(AnswerTest, AnErrorInMidStreamIsTold) {
   FakeClient client;
+  CallScope scope(CallScope::DeadlineAfter(60));
   client.responses = {Token(0, 11, "Hel")};
   testing::internal::CaptureStdout();
-  EXPECT_EQ(Ask(client, v1::Prompt(), {}).status(), absl::UnavailableError("decode node left"));
+  EXPECT_EQ(Ask(client, scope, v1::Prompt(), {}).status,
+            absl::UnavailableError("decode node left"));
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "Hel\n") << "what came is shown";
 }
 
@@ -131,6 +136,42 @@ TEST(AnswerTest, JsonHasTheFixedShape) {
 TEST(AnswerTest, JsonLeavesOutLogprobsThatNobodyAskedFor) {
   Answer answer{.text = "", .tokens = {v1::OutputToken()}, .summary = {}, .stats = StreamStats(0)};
   EXPECT_FALSE(nlohmann::json::parse(AnswerJson(answer)).contains("logprobs"));
+}
+
+TEST(AnswerTest, ADeadlineLeavesWhatCameAndNamesTheLimit) {
+  FakeClient client;
+  client.responses = {Token(0, 11, "Hel"), Token(1, 12, "lo")};
+  client.end = absl::DeadlineExceededError("Deadline Exceeded");
+  AnswerOptions options;
+  options.json = true;
+  options.timeout.seconds = 0;
+  CallScope scope(options.timeout.Deadline());
+  const Answer answer = Ask(client, scope, v1::Prompt(), options);
+  EXPECT_EQ(answer.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(answer.status.message()),
+              HasSubstr("0 s, the limit that --timeout sets"));
+  const auto json = nlohmann::json::parse(AnswerJson(answer));
+  EXPECT_EQ(json["token_ids"], nlohmann::json({11, 12}));
+  EXPECT_EQ(json["text"], "Hello");
+  EXPECT_EQ(json["finish_reason"], "cancelled");
+  EXPECT_EQ(json["error"], std::string(answer.status.message()));
+  EXPECT_FALSE(json.contains("prompt_tokens")) << "nobody told";
+  EXPECT_TRUE(json["timings"].contains("client_ttft_us"));
+}
+
+TEST(AnswerTest, AnInterruptIsCalledOne) {
+  FakeClient client;
+  client.end = absl::CancelledError("CANCELLED");
+  CallScope scope(CallScope::DeadlineAfter(60));
+  scope.Cancel();
+  EXPECT_EQ(Ask(client, scope, v1::Prompt(), {}).status, absl::CancelledError("interrupted"));
+}
+
+TEST(AnswerTest, TheServersOwnLimitKeepsItsWords) {
+  FakeClient client;
+  CallScope scope(CallScope::DeadlineAfter(60));
+  client.end = absl::DeadlineExceededError("the client took nothing");
+  EXPECT_EQ(Ask(client, scope, v1::Prompt(), {}).status, client.end);
 }
 
 TEST(AnswerTest, StatsTellTheBytesMovedAndBetweenWhom) {
@@ -167,6 +208,35 @@ TEST(AnswerTest, FlagsBecomeTheOptionsOfTheRequest) {
   EXPECT_EQ(options.generate.logprobs(), 0);
   EXPECT_TRUE(options.generate.ignore_eos());
   EXPECT_FALSE(options.generate.has_max_tokens()) << "left to the router";
+}
+
+TEST(AnswerTest, WhatNoRequestMayHaveIsAMistakeOfUsage) {
+  const std::string long_stop(257, 'x');
+  std::vector<std::string> many_stops;
+  for (int i = 0; i < 17; ++i) many_stops.insert(many_stops.end(), {"--stop", "x"});
+  std::string many_ids = "1";
+  for (int i = 0; i < 64; ++i) many_ids += ",1";
+  const std::pair<std::vector<std::string>, const char*> mistakes[] = {
+      {{"--top-p", "0"}, "--top-p: \"0\" is not above 0, at most 1"},
+      {{"--top-p", "1.5"}, "from 0 to 1"},
+      {{"--temperature", "101"}, "from 0 to 100"},
+      {{"--stop", ""}, "--stop: '' has 0 bytes, must have 1 to 256"},
+      {{"--stop", long_stop}, "has 257 bytes, must have 1 to 256"},
+      {many_stops, "--stop is given 17 times, at most 16"},
+      {{"--stop-token-ids", many_ids}, "--stop-token-ids has 65 ids, at most 64"},
+      {{"--min-tokens", "5", "--max-tokens", "4"},
+       "--min-tokens: \"5\" is above --max-tokens, which is 4"},
+      {{"--min-tokens", "129"}, "is above --max-tokens, which is 128"}};
+  for (auto [args, part] : mistakes) {
+    Flags flags({.verb = "generate", .summary = "", .description = "", .example = ""});
+    AnswerOptions options;
+    AddAnswerFlags(flags, &options);
+    std::vector<char*> pointers;
+    for (std::string& arg : args) pointers.push_back(arg.data());
+    std::string text;
+    EXPECT_EQ(flags.Parse(pointers, &text), Flags::Outcome::kUsage) << part;
+    EXPECT_THAT(text, HasSubstr(part));
+  }
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 """The command line as a stranger meets it: help, mistakes, exit statuses, and what needs no model."""
 import json
+import os
+import signal
 import subprocess
+import time
 import unittest
 
 HEADWAY = "runtime/main/headway"
+MODEL = "tests/golden/gguf/llama_f32/model.gguf"
 VERBS = ("up", "router", "node", "rank", "generate", "chat", "score", "verify", "budget", "bench")
 FACTS = ("--layers", "32", "--heads", "32", "--head-dim", "128")
 GIB = 1 << 30
@@ -67,6 +71,17 @@ class CommandLineTest(unittest.TestCase):
             (("budget", "--layers", "32", "--positions", "1"), "--heads is missing"),
             (("budget", "--model", "m", "--layers", "1"), "give one"),
             (("bench", "extra"), '"extra"'),
+            (("generate", "--model", "m", "--prompt", b"a\xff"), "--prompt: 'a\\xff' is not UTF-8 at byte 1"),
+            (("chat", "--model", "m", b"\xff"), "argument 3: '\\xff' is not UTF-8"),
+            (("generate", "--prompt", "x", "--model", "m", "--top-p", "0"), '--top-p: "0" is not above 0'),
+            (("generate", "--prompt", "x", "--model", "m", "--stop", ""), "--stop: '' has 0 bytes"),
+            (("generate", "--prompt", "x", "--model", "m", "--min-tokens", "3", "--max-tokens", "2"),
+             '--min-tokens: "3" is above --max-tokens, which is 2'),
+            (("generate", "--prompt", "x", "--address", "foo"), "--address: 'foo' has no port"),
+            (("score", "--prompt", "x", "--address", "foo:0"), 'the port of "foo:0" is 0'),
+            (("up", "--model", "m", "--listen", "7000"), "--listen: '7000' has no port"),
+            (("node", "--model", "m", "--listen", "h:port"), "--listen: 'h:port' has no port from 0"),
+            (("router", "--model", "m", "--mixed", "a:1,b"), "--mixed: 'b' has no port"),
         ):
             with self.subTest(arguments=arguments):
                 self.refused(2, run(*arguments), f"headway {arguments[0]}: ", part)
@@ -81,7 +96,9 @@ class CommandLineTest(unittest.TestCase):
                 self.assertIn("/nonexistent/model.gguf", last)
 
     def test_nobody_at_the_address_is_an_error(self):
-        self.refused(1, run("generate", "--address", "127.0.0.1:1", "--prompt", "x"), "127.0.0.1:1")
+        start = time.monotonic()
+        self.refused(1, run("generate", "--address", "127.0.0.1:1", "--prompt", "x"), "127.0.0.1:1", "Connection refused")
+        self.assertLess(time.monotonic() - start, 5, "a refused connection is told at once")
 
     def budget(self, *arguments):
         result = run("budget", *arguments, "--json")
@@ -111,6 +128,69 @@ class CommandLineTest(unittest.TestCase):
     def test_budget_names_what_cannot_be(self):
         self.refused(1, run("budget", *FACTS, "--kv-heads", "5", "--positions", "1"), "headway budget: ", "5")
         self.refused(1, run("budget", *FACTS, "--positions", "1", "--tp", "999"), "999")
+
+
+def descendants(pid):
+    """The processes under `pid`, as far as they exist by now."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as children:
+            for child in children.read().split():
+                found += [int(child), *descendants(child)]
+    return found
+
+
+class InterruptTest(unittest.TestCase):
+    """Ctrl-C at several moments stops what was started, in order, with nothing left."""
+
+    def start(self, *arguments):
+        process = subprocess.Popen([HEADWAY, *arguments, "--model", MODEL], text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        return process
+
+    def interrupt(self, process):
+        family = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        # Those that are stopped are also waited for: none outlives the one that started it.
+        self.assertEqual([pid for pid in family if os.path.exists(f"/proc/{pid}")], [], err)
+        return len(family), out, err
+
+    def test_up_while_it_loads(self):
+        process = self.start("up", "--topology", "1xP:tp2,1xD:tp2")
+        while "loaded" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        count, out, err = self.interrupt(process)
+        self.assertEqual((process.returncode, out), (-signal.SIGINT, ""), err)
+        self.assertGreaterEqual(count, 2)
+        self.assertNotIn("signal 9", err)
+
+    def test_up_once_it_is_ready(self):
+        process = self.start("up", "--topology", "1xP:tp2,1xD:tp2", "--json")
+        self.assertIn('"router"', process.stdout.readline())
+        count, _, err = self.interrupt(process)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(count, 5)
+
+    def test_a_private_cluster_while_it_loads(self):
+        process = self.start("generate", "--prompt-ids", "1,2")
+        while not descendants(process.pid):
+            self.assertIsNone(process.poll())
+        _, out, err = self.interrupt(process)
+        self.assertEqual((process.returncode, out), (-signal.SIGINT, ""), err)
+
+    def test_chat_that_waits_for_a_line(self):
+        terminal, ours = os.openpty()
+        self.addCleanup(os.close, terminal)
+        process = subprocess.Popen([HEADWAY, "chat", "--model", MODEL], text=True, stdin=ours, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        os.close(ours)
+        self.assertIn("empty line ends", process.stderr.readline())
+        count, _, err = self.interrupt(process)
+        self.assertEqual(process.returncode, -signal.SIGINT, err)
+        self.assertEqual(count, 2)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ constexpr double kConnectSeconds = 10;
 
 void AddClientTargetFlags(Flags& flags, ClientTargetOptions* options) {
   flags.Section("Whom to ask: a running router, or a private cluster for this call");
-  flags.Add("--address", &options->address,
-            {.value = "HOST:PORT", .help = "of a router, as `headway up` prints it"});
+  flags.AddAddress("--address", &options->address, /*lowest_port=*/1,
+                   {.value = "HOST:PORT", .help = "of a router, as `headway up` prints it"});
   AddModelFlags(flags, /*model_required=*/false, &options->model);
   AddTopologyFlag(flags, &options->topology);
   flags.Check([&flags]() -> std::optional<std::string> {
@@ -33,18 +33,21 @@ void AddClientTargetFlags(Flags& flags, ClientTargetOptions* options) {
   });
 }
 
-absl::StatusOr<std::unique_ptr<ClientTarget>> ClientTarget::Open(
-    const ClientTargetOptions& options) {
+absl::StatusOr<std::unique_ptr<ClientTarget>> ClientTarget::Open(const ClientTargetOptions& options,
+                                                                 Interrupt& interrupt) {
   std::unique_ptr<ClientTarget> target(new ClientTarget);
   std::string address = options.address;
   if (address.empty()) {
     LocalClusterOptions cluster{.topology = options.topology,
                                 .model = options.model.model,
                                 .node_flags = ModelFlagsOf(options.model)};
+    cluster.launcher.stop_fd = interrupt.fd();
     HEADWAY_ASSIGN_OR_RETURN(target->cluster_, LocalCluster::Start(cluster));
     address = target->cluster_->router_address();
   }
-  HEADWAY_ASSIGN_OR_RETURN(target->client_, Client::Connect(address, kConnectSeconds));
+  CallScope scope(CallScope::DeadlineAfter(kConnectSeconds));
+  const Interrupt::Cancels cancels(interrupt, scope);
+  HEADWAY_ASSIGN_OR_RETURN(target->client_, Client::Connect(scope, address, kConnectSeconds));
   return target;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/cluster/local_cluster.h"
 #include "runtime/main/flags.h"
+#include "runtime/main/interrupt.h"
 #include "runtime/main/model_options.h"
 #include "runtime/server/client.h"
 
@@ -26,7 +27,10 @@ void AddClientTargetFlags(Flags& flags, ClientTargetOptions* options);
 // this object.
 class ClientTarget {
  public:
-  static absl::StatusOr<std::unique_ptr<ClientTarget>> Open(const ClientTargetOptions& options);
+  // Connects, after starting the cluster where there is none. Cancelled, with nothing left, when
+  // `interrupt` asks to stop meanwhile; it outlives this object.
+  static absl::StatusOr<std::unique_ptr<ClientTarget>> Open(const ClientTargetOptions& options,
+                                                            Interrupt& interrupt);
   Client& client() { return *client_; }
 
  private:

@@ -11,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/host_port.h"
+#include "runtime/base/utf8.h"
 
 namespace headway {
 namespace {
@@ -66,6 +68,16 @@ T NumberIn(const std::string& name, const std::string& text, T low, T high) {
                              CLI::ExitCodes::ValidationError);
 }
 
+void CheckAddress(const std::string& name, const std::string& text, int lowest_port) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(text);
+  if (parsed.ok() && parsed->port >= lowest_port) return;
+  throw CLI::ValidationError(
+      parsed.ok() ? absl::StrCat(name, ": the port of \"", text, "\" is ", parsed->port,
+                                 ", must be ", lowest_port, " to 65535")
+                  : absl::StrCat(name, ": ", parsed.status().message()),
+      CLI::ExitCodes::ValidationError);
+}
+
 size_t EditDistance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -79,6 +91,14 @@ size_t EditDistance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+// A range for --help. One without an upper end that anybody would reach says nothing of it.
+template <typename T>
+std::string RangeText(T low, T high) {
+  constexpr T kNobodyReaches = 1'000'000;
+  if (high < kNobodyReaches) return absl::StrCat(low, " to ", high);
+  return low > 0 ? absl::StrCat("at least ", low) : "";
+}
+
 }  // namespace
 
 struct Flags::Impl {
@@ -87,6 +107,7 @@ struct Flags::Impl {
     std::string name;
     FlagHelp help;
     CLI::Option* option;
+    std::string range = "";
   };
 
   explicit Impl(About about_flags) : about(std::move(about_flags)), app("", "") {
@@ -95,6 +116,7 @@ struct Flags::Impl {
   }
 
   std::string Help() const;
+  std::string NameOfArgument(const std::vector<std::string>& arguments, size_t i) const;
   std::string UsageError(std::string what) const;
 
   About about;
@@ -143,12 +165,14 @@ void Flags::Add(const std::string& name, int* value, int low, int high, FlagHelp
   if (help.default_text.empty()) help.default_text = absl::StrCat(*value);
   impl_->AddOption(name, std::move(help), /*repeated=*/false,
                    [=](const std::string& text) { *value = NumberIn<int>(name, text, low, high); });
+  impl_->entries.back().range = RangeText(low, high);
 }
 
 void Flags::Add(const std::string& name, std::optional<int>* value, int low, int high,
                 FlagHelp help) {
   impl_->AddOption(name, std::move(help), /*repeated=*/false,
                    [=](const std::string& text) { *value = NumberIn<int>(name, text, low, high); });
+  impl_->entries.back().range = RangeText(low, high);
 }
 
 void Flags::Add(const std::string& name, std::optional<uint64_t>* value, FlagHelp help) {
@@ -162,6 +186,7 @@ void Flags::Add(const std::string& name, float* value, float low, float high, Fl
   impl_->AddOption(name, std::move(help), /*repeated=*/false, [=](const std::string& text) {
     *value = NumberIn<float>(name, text, low, high);
   });
+  impl_->entries.back().range = RangeText(low, high);
 }
 
 void Flags::AddList(const std::string& name, std::vector<int>* values, int low, int high,
@@ -175,9 +200,19 @@ void Flags::AddList(const std::string& name, std::vector<int>* values, int low, 
   });
 }
 
-void Flags::AddList(const std::string& name, std::vector<std::string>* values, FlagHelp help) {
+void Flags::AddAddress(const std::string& name, std::string* value, int lowest_port,
+                       FlagHelp help) {
+  if (help.default_text.empty()) help.default_text = *value;
   impl_->AddOption(name, std::move(help), /*repeated=*/false, [=](const std::string& text) {
-    *values = absl::StrSplit(text, ',', absl::SkipEmpty());
+    CheckAddress(name, text, lowest_port);
+    *value = text;
+  });
+}
+
+void Flags::AddAddresses(const std::string& name, std::vector<std::string>* values, FlagHelp help) {
+  impl_->AddOption(name, std::move(help), /*repeated=*/false, [=](const std::string& text) {
+    *values = absl::StrSplit(text, ',');
+    for (const std::string& address : *values) CheckAddress(name, address, /*lowest_port=*/1);
   });
 }
 
@@ -247,16 +282,33 @@ std::string Flags::Impl::Help() const {
       name.resize(kNameColumn, ' ');
     }
     std::string help = entry.help.help;
+    std::vector<std::string> facts;
+    if (!entry.range.empty()) facts.push_back(entry.range);
     if (!entry.help.default_text.empty()) {
-      absl::StrAppend(&help, " (default: ", entry.help.default_text, ")");
+      facts.push_back(absl::StrCat("default: ", entry.help.default_text));
     }
+    if (!facts.empty()) absl::StrAppend(&help, " (", absl::StrJoin(facts, "; "), ")");
     absl::StrAppend(&out, name, Wrap(help, kNameColumn), "\n");
   }
+  absl::StrAppend(
+      &out,
+      "\nExit status: 0 done; 1 failed, and one line says why; 2 the command line is wrong.\n");
   absl::StrAppend(&out, "\nExample:\n");
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(about.example, '\n'))) {
     absl::StrAppend(&out, "  ", line, "\n");
   }
   return out;
+}
+
+// The flag that arguments[i] is or belongs to, or its place after the verb.
+std::string Flags::Impl::NameOfArgument(const std::vector<std::string>& arguments, size_t i) const {
+  const std::string itself = arguments[i].substr(0, arguments[i].find('='));
+  for (const Entry& entry : entries) {
+    if (entry.name == itself) return itself;
+    const bool takes_value = !entry.help.value.empty();
+    if (i > 0 && takes_value && entry.name == arguments[i - 1]) return entry.name;
+  }
+  return absl::StrCat("argument ", i + 1);
 }
 
 std::string Flags::Impl::UsageError(std::string what) const {
@@ -269,6 +321,13 @@ Flags::Outcome Flags::Parse(std::span<char* const> args, std::string* text) {
     if (argument == "--help" || argument == "-h") {
       *text = impl_->Help();
       return Outcome::kHelp;
+    }
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (const std::optional<size_t> at = FindInvalidUtf8(arguments[i])) {
+      *text = impl_->UsageError(absl::StrCat(impl_->NameOfArgument(arguments, i), ": ",
+                                             Quoted(arguments[i]), " is not UTF-8 at byte ", *at));
+      return Outcome::kUsage;
     }
   }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

@@ -11,8 +11,9 @@
 
 namespace headway {
 
-// What --help says of one flag. The default is printed behind it by itself: the value that the
-// variable has when the flag is added, or `default_text` where that says more.
+// What --help says of one flag. The range and the default are printed behind it by themselves; the
+// default is the value that the variable has when the flag is added, or `default_text` where that
+// says more.
 struct FlagHelp {
   std::string value;  // stands for the value: "N", "HOST:PORT"; empty for a switch
   std::string help;   // what it does, with its unit; wrapped as needed
@@ -21,7 +22,8 @@ struct FlagHelp {
 
 // The flags of one verb: declared once, parsed, and explained by --help. A flag is "--name value"
 // or
-// "--name=value". Variables must outlive Parse.
+// "--name=value", all of it UTF-8. A mistake names flag, value and limit. Variables must outlive
+// Parse.
 class Flags {
  public:
   struct About {
@@ -47,7 +49,10 @@ class Flags {
   void Add(const std::string& name, float* value, float low, float high, FlagHelp help);
   // Comma-separated: "1,2,3".
   void AddList(const std::string& name, std::vector<int>* values, int low, int high, FlagHelp help);
-  void AddList(const std::string& name, std::vector<std::string>* values, FlagHelp help);
+  // HOST:PORT; a port below `lowest_port` (0: let the system choose) is a mistake.
+  void AddAddress(const std::string& name, std::string* value, int lowest_port, FlagHelp help);
+  // HOST:PORT,HOST:PORT, each with a port from 1.
+  void AddAddresses(const std::string& name, std::vector<std::string>* values, FlagHelp help);
   // Bytes, written "80GiB", "512MB" or a plain number.
   void AddBytes(const std::string& name, int64_t* value, FlagHelp help);
   // One of `choices`.

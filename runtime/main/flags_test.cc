@@ -29,7 +29,9 @@ class FlagsTest : public testing::Test {
     flags_.Add("--seed", &seed_, {.value = "N", .help = "seed"});
     flags_.Add("--pitch", &pitch_, 0, 2, {.value = "P", .help = "pitch"});
     flags_.AddList("--notes", &notes_, 0, 127, {.value = "N,N,...", .help = "notes"});
-    flags_.AddList("--singers", &singers_, {.value = "NAME,...", .help = "singers"});
+    flags_.AddAddress("--hall", &hall_, 0, {.value = "HOST:PORT", .help = "hall"});
+    flags_.AddAddress("--fans", &fans_, 1, {.value = "HOST:PORT", .help = "fans"});
+    flags_.AddAddresses("--singers", &singers_, {.value = "HOST:PORT,...", .help = "singers"});
     flags_.AddBytes("--memory", &memory_, {.value = "SIZE", .help = "memory"});
     flags_.AddChoice("--voice", &voice_, {"alto", "bass"}, {.value = "", .help = "voice"});
     flags_.AddRepeated("--skip", &skip_, {.value = "WORD", .help = "words left out"});
@@ -51,6 +53,7 @@ class FlagsTest : public testing::Test {
   std::optional<uint64_t> seed_;
   float pitch_ = 1;
   std::vector<int> notes_ = {60, 62};
+  std::string hall_, fans_;
   std::vector<std::string> singers_;
   int64_t memory_ = 0;
   std::string voice_ = "alto";
@@ -68,12 +71,13 @@ TEST_F(FlagsTest, DefaultsStayWhereNothingIsGiven) {
 }
 
 TEST_F(FlagsTest, ReadsEveryKind) {
-  EXPECT_EQ(Parse({"--song",    "aria",  "--loud",   "--verses=2",
-                   "--key",     "0",     "--seed",   "18446744073709551615",
-                   "--pitch",   "0.5",   "--notes",  "1,2,127",
-                   "--singers", "a,b",   "--memory", "2KiB",
-                   "--voice",   "bass",  "--skip",   "la",
-                   "--skip",    "--tra", "hall"}),
+  EXPECT_EQ(Parse({"--song",    "aria",        "--loud",   "--verses=2",
+                   "--key",     "0",           "--seed",   "18446744073709551615",
+                   "--pitch",   "0.5",         "--notes",  "1,2,127",
+                   "--singers", "a:1,[::1]:2", "--memory", "2KiB",
+                   "--voice",   "bass",        "--skip",   "la",
+                   "--skip",    "--tra",       "--hall",   "h:0",
+                   "hall"}),
             Flags::Outcome::kRun)
       << text_;
   EXPECT_EQ(song_, "aria");
@@ -83,10 +87,11 @@ TEST_F(FlagsTest, ReadsEveryKind) {
   EXPECT_EQ(seed_, UINT64_MAX);
   EXPECT_EQ(pitch_, 0.5f);
   EXPECT_THAT(notes_, ElementsAre(1, 2, 127));
-  EXPECT_THAT(singers_, ElementsAre("a", "b"));
+  EXPECT_THAT(singers_, ElementsAre("a:1", "[::1]:2"));
   EXPECT_EQ(memory_, 2048);
   EXPECT_EQ(voice_, "bass");
   EXPECT_THAT(skip_, ElementsAre("la", "--tra"));
+  EXPECT_EQ(hall_, "h:0");
   EXPECT_EQ(place_, "hall");
   EXPECT_TRUE(flags_.Given("--song"));
 }
@@ -105,7 +110,9 @@ TEST_F(FlagsTest, ValuesThatCannotBeAreMistakes) {
       {"--pitch", "nan"},     {"--pitch", "2.5"},   {"--seed", "-1"},
       {"--notes", "1,,2"},    {"--notes", "1,128"}, {"--memory", "lots"},
       {"--voice", "soprano"}, {"--song"},           {"--song", "a", "--song", "b"},
-      {"--loud=perhaps"},     {"here", "there"}};
+      {"--loud=perhaps"},     {"here", "there"},    {"--hall", "foo"},
+      {"--fans", "foo:0"},    {"--singers", "a"},   {"--singers", "a:1,"},
+      {"--singers", "a:0"},   {"--song", "\xff"}};
   for (const auto& args : mistakes) {
     EXPECT_EQ(Parse(args), Flags::Outcome::kUsage) << testing::PrintToString(args);
     EXPECT_THAT(text_, AllOf(HasSubstr("headway sing: "), HasSubstr("headway sing --help"),
@@ -118,6 +125,24 @@ TEST_F(FlagsTest, NamesFlagValueAndLimits) {
   EXPECT_THAT(text_, AllOf(HasSubstr("--verses"), HasSubstr("\"11\""), HasSubstr("from 1 to 10")));
   Parse({"--voice", "tenor"});
   EXPECT_THAT(text_, AllOf(HasSubstr("\"tenor\""), HasSubstr("alto, bass")));
+}
+
+TEST_F(FlagsTest, NamesWhatIsNotUtf8) {
+  Parse({"--loud", "--song", "ab\xff!"});
+  EXPECT_THAT(text_, HasSubstr("sing: --song: 'ab\\xff!' is not UTF-8 at byte 2;"));
+  Parse({"--song=\xc3"});
+  EXPECT_THAT(text_, HasSubstr("sing: --song: '--song=\\xc3' is not UTF-8 at byte 7;"));
+  Parse({"--loud", "\xff"});
+  EXPECT_THAT(text_, HasSubstr("sing: argument 2: '\\xff' is not UTF-8 at byte 0;"));
+  Parse({"--so\xff=x"});
+  EXPECT_THAT(text_, HasSubstr("sing: argument 1: "));
+}
+
+TEST_F(FlagsTest, NamesWhatAnAddressLacks) {
+  Parse({"--hall", "foo"});
+  EXPECT_THAT(text_, HasSubstr("--hall: 'foo' has no port; expected HOST:PORT"));
+  Parse({"--fans", "foo:0"});
+  EXPECT_THAT(text_, HasSubstr("--fans: the port of \"foo:0\" is 0, must be 1 to 65535"));
 }
 
 TEST_F(FlagsTest, SuggestsTheFlagThatWasMeant) {
@@ -141,9 +166,10 @@ TEST_F(FlagsTest, HelpWinsOverMistakesAndTellsEverything) {
   EXPECT_EQ(Parse({"--verses", "99", "--help"}), Flags::Outcome::kHelp);
   EXPECT_THAT(text_, AllOf(HasSubstr("Usage: headway sing [FLAGS] [PLACE]"),
                            HasSubstr("--song NAME"), HasSubstr("what to sing (default: hymn)"),
-                           HasSubstr("key (default: the song's)"), HasSubstr("Numbers:"),
-                           HasSubstr("--voice alto|bass"), HasSubstr("(default: 60,62)"),
-                           HasSubstr("headway sing --loud")));
+                           HasSubstr("key (0 to 11; default: the song's)"),
+                           HasSubstr("pitch (0 to 2; default: 1)"), HasSubstr("Exit status: 0"),
+                           HasSubstr("Numbers:"), HasSubstr("--voice alto|bass"),
+                           HasSubstr("(default: 60,62)"), HasSubstr("headway sing --loud")));
 }
 
 TEST(WrapTest, HelpIsNoWiderThanAHundredColumns) {

@@ -1,5 +1,6 @@
 // headway VERB [FLAGS]: finds the verb, parses its flags, carries it out. Exit status 0 when that
-// went well, 1 with one line on standard error when not, 2 when the command line is wrong.
+// went well, 1 with one line on standard error when not, 2 when the command line is wrong whatever
+// the model or the other side.
 #include <csignal>
 #include <cstdio>
 #include <span>
@@ -30,7 +31,8 @@ std::string Overview(const std::vector<Verb>& verbs) {
   absl::StrAppend(
       &text,
       "\n\"headway VERB --help\" tells a verb's flags, their units and defaults, with an "
-      "example.\n\nExample:\n  headway generate --model model.gguf --chat \"What is the "
+      "example.\n\nExit status: 0 done; 1 failed, and one line says why; 2 the command line is "
+      "wrong.\n\nExample:\n  headway generate --model model.gguf --chat \"What is the "
       "capital of France?\"\n");
   return text;
 }

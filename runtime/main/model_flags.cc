@@ -1,8 +1,6 @@
 #include "runtime/main/model_flags.h"
 
-#include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -20,19 +18,21 @@ std::string ActivationsName(kernels::ActivationFormat format) {
 void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options) {
   // What is typed, until it is checked as a whole.
   struct Typed {
-    std::string kv_dtype = "f16";
-    std::string activations;
+    std::string kv_dtype, activations;
   };
   const auto typed = std::make_shared<Typed>();
+  typed->kv_dtype = DTypeName(options->kv_dtype);
   flags.Add("--model", &options->model,
-            {.value = "PATH", .help = "checkpoint: a .gguf file or a Hugging Face folder"});
+            {.value = "PATH",
+             .help = absl::StrCat("checkpoint: a .gguf file or a Hugging Face folder",
+                                  model_required ? "; needed" : "")});
   flags.AddChoice("--kv-dtype", &typed->kv_dtype, {"f16", "bf16", "f32"},
                   {.value = "", .help = "number format of the KV cache"});
   flags.AddChoice("--activations", &typed->activations, {"q8", "f32"},
                   {.value = "",
                    .help = "number format of the inputs of linears; part of what decides the bits",
                    .default_text = "q8 where the weights are quantised, else f32"});
-  flags.Add("--threads", &options->threads, 0, kMaxThreads,
+  flags.Add("--threads", &options->threads, 1, kMaxThreads,
             {.value = "N",
              .help = "threads of one rank",
              .default_text = "the machine's cores / ranks of a node"});
@@ -56,11 +56,6 @@ std::vector<std::string> ModelFlagsOf(const ModelOptions& options) {
     flags.insert(flags.end(), {"--threads", absl::StrCat(options.threads)});
   }
   return flags;
-}
-
-int ThreadsOrDefault(const ModelOptions& options, int ranks) {
-  if (options.threads > 0) return options.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, ranks));
 }
 
 }  // namespace headway

@@ -16,9 +16,6 @@ void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options);
 // The flags, other than --model, that make another process of this binary parse the same options.
 std::vector<std::string> ModelFlagsOf(const ModelOptions& options);
 
-// The threads of a rank, where --threads was not given: the machine's cores / `ranks`, at least 1.
-int ThreadsOrDefault(const ModelOptions& options, int ranks);
-
 }  // namespace headway
 
 #endif  // HEADWAY_RUNTIME_MAIN_MODEL_FLAGS_H_

@@ -23,19 +23,21 @@ int WaitReadable(int first, int second) {
 }
 
 StopSignal::StopSignal() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  HEADWAY_CHECK(pthread_sigmask(SIG_BLOCK, &signals, &before_) == 0);
-  fd_ = signalfd(-1, &signals, SFD_CLOEXEC);
+  sigemptyset(&signals_);
+  sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGTERM);
+  HEADWAY_CHECK(pthread_sigmask(SIG_BLOCK, &signals_, &before_) == 0);
+  fd_ = signalfd(-1, &signals_, SFD_CLOEXEC);
   HEADWAY_CHECK(fd_ >= 0);
 }
 
-void StopSignal::Take() {
-  signalfd_siginfo info;
+int StopSignal::Take() {
+  signalfd_siginfo info = {};
   (void)!read(fd_, &info, sizeof(info));
+  return static_cast<int>(info.ssi_signo);
 }
+
+void StopSignal::Unblock() { pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr); }
 
 StopSignal::~StopSignal() {
   close(fd_);

@@ -24,10 +24,13 @@ class StopSignal {
   // Readable once a signal has come.
   int fd() const { return fd_; }
   // Takes the signal that has come off the queue, so that it does not end the process once this
-  // object is gone.
-  void Take();
+  // object is gone. Returns its number.
+  int Take();
+  // Lets the calling thread have the signals again: the next one ends the process.
+  void Unblock();
 
  private:
+  sigset_t signals_;
   int fd_ = -1;
   sigset_t before_;
 };

@@ -1,13 +1,16 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/base/utf8.h"
 #include "runtime/main/answer.h"
 #include "runtime/main/client_target.h"
+#include "runtime/main/interrupt.h"
 #include "runtime/main/verb.h"
 
 namespace headway {
@@ -26,34 +29,67 @@ void Append(v1::Prompt& prompt, const std::string& role, const std::string& cont
   message.set_content(content);
 }
 
+// Lines of standard input, until it ends or somebody asks to stop.
+class InputLines {
+ public:
+  explicit InputLines(const Interrupt& interrupt) : interrupt_(interrupt) {}
+
+  // The next line without its line feed; nothing at the end.
+  std::optional<std::string> Next() {
+    size_t end;
+    while ((end = rest_.find('\n')) == std::string::npos) {
+      char bytes[4096];
+      if (WaitReadable(interrupt_.fd(), STDIN_FILENO) == 0) return std::nullopt;
+      const ssize_t count = read(STDIN_FILENO, bytes, sizeof(bytes));
+      if (count <= 0) break;
+      rest_.append(bytes, static_cast<size_t>(count));
+    }
+    if (rest_.empty()) return std::nullopt;
+    std::string line = rest_.substr(0, end);
+    rest_.erase(0, end == std::string::npos ? end : end + 1);
+    return line;
+  }
+
+ private:
+  const Interrupt& interrupt_;
+  std::string rest_;  // read, not yet returned
+};
+
 // Asks with what was said so far; the answer joins it.
-absl::Status Turn(Client& client, const AnswerOptions& options, v1::Prompt& prompt) {
-  HEADWAY_ASSIGN_OR_RETURN(const Answer answer, Ask(client, prompt, options));
-  if (options.json) std::printf("%s\n", AnswerJson(answer).c_str());
-  if (options.stats) std::fprintf(stderr, "\n%s", AnswerStats(answer).c_str());
-  std::fflush(stdout);
+absl::Status Turn(Client& client, Interrupt& interrupt, const AnswerOptions& options,
+                  v1::Prompt& prompt) {
+  CallScope scope(options.timeout.Deadline());
+  const Interrupt::Cancels cancels(interrupt, scope);
+  const Answer answer = Ask(client, scope, prompt, options);
+  ShowRest(answer, options);
   Append(prompt, "assistant", answer.text);
-  return absl::OkStatus();
+  return answer.status;
 }
 
 absl::Status Run(const Options& options) {
+  Interrupt interrupt;
   HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<ClientTarget> target,
-                           ClientTarget::Open(options.target));
+                           ClientTarget::Open(options.target, interrupt));
   v1::Prompt prompt;
   if (!options.system.empty()) Append(prompt, "system", options.system);
   if (!options.message.empty()) {
     Append(prompt, "user", options.message);
-    return Turn(target->client(), options.answer, prompt);
+    return Turn(target->client(), interrupt, options.answer, prompt);
   }
   const bool by_hand = isatty(STDIN_FILENO) != 0;
   if (by_hand) std::fputs("Type a message and Enter; an empty line ends.\n", stderr);
-  std::string line;
-  while (true) {
+  InputLines lines(interrupt);
+  for (int number = 1;; ++number) {
     if (by_hand) std::fputs("> ", stderr);
-    if (!std::getline(std::cin, line) || (by_hand && line.empty())) return absl::OkStatus();
-    if (line.empty()) continue;
-    Append(prompt, "user", line);
-    HEADWAY_RETURN_IF_ERROR(Turn(target->client(), options.answer, prompt));
+    const std::optional<std::string> line = lines.Next();
+    if (!line || (by_hand && line->empty())) return absl::OkStatus();
+    if (line->empty()) continue;
+    if (const std::optional<size_t> at = FindInvalidUtf8(*line)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "line ", number, " of standard input, ", Quoted(*line), ", is not UTF-8 at byte ", *at));
+    }
+    Append(prompt, "user", *line);
+    HEADWAY_RETURN_IF_ERROR(Turn(target->client(), interrupt, options.answer, prompt));
   }
 }
 
@@ -63,7 +99,7 @@ VerbRunner Declare(Flags& flags) {
   flags.AddArgument("MESSAGE", &options->message, /*required=*/false,
                     {.value = "",
                      .help = "one message; without it, a conversation: a message a line "
-                             "of standard input"});
+                             "of standard input, until that ends"});
   flags.Add("--system", &options->system,
             {.value = "TEXT", .help = "a system message before all others"});
   AddClientTargetFlags(flags, &options->target);

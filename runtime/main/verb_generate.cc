@@ -1,9 +1,9 @@
-#include <cstdio>
 #include <memory>
 
 #include "runtime/base/status.h"
 #include "runtime/main/answer.h"
 #include "runtime/main/client_target.h"
+#include "runtime/main/interrupt.h"
 #include "runtime/main/prompt_flags.h"
 #include "runtime/main/verb.h"
 
@@ -17,13 +17,14 @@ struct Options {
 };
 
 absl::Status Run(const Options& options) {
+  Interrupt interrupt;
   HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<ClientTarget> target,
-                           ClientTarget::Open(options.target));
-  HEADWAY_ASSIGN_OR_RETURN(const Answer answer,
-                           Ask(target->client(), options.prompt, options.answer));
-  if (options.answer.json) std::printf("%s\n", AnswerJson(answer).c_str());
-  if (options.answer.stats) std::fprintf(stderr, "\n%s", AnswerStats(answer).c_str());
-  return absl::OkStatus();
+                           ClientTarget::Open(options.target, interrupt));
+  CallScope scope(options.answer.timeout.Deadline());
+  const Interrupt::Cancels cancels(interrupt, scope);
+  const Answer answer = Ask(target->client(), scope, options.prompt, options.answer);
+  ShowRest(answer, options.answer);
+  return answer.status;
 }
 
 VerbRunner Declare(Flags& flags) {

@@ -14,8 +14,8 @@ VerbRunner Declare(Flags& flags) {
   flags.Add(
       "--tp", &options->tp, 1, kMaxDegree,
       {.value = "N", .help = "tensor-parallel degree: processes that share the model's heads"});
-  flags.Add(
-      "--listen", &options->listen,
+  flags.AddAddress(
+      "--listen", &options->listen, /*lowest_port=*/0,
       {.value = "HOST:PORT", .help = "where the router reaches the node; port 0: any free one"});
   flags.Section("Model and numerics");
   AddModelFlags(flags, /*model_required=*/true, &options->model);

@@ -16,16 +16,20 @@ VerbRunner Declare(Flags& flags) {
   flags.Add("--rank", &options->rank, 1, kMaxDegree - 1,
             {.value = "N", .help = "its place, from 1"});
   flags.Add("--tp", &options->tp, 2, kMaxDegree, {.value = "N", .help = "ranks of the node"});
+  flags.Add("--kv-blocks", &options->kv_blocks, 1, kMax,
+            {.value = "N",
+             .help = "blocks of 16 tokens, as its leader has",
+             .default_text = "none, it is needed"});
   flags.Add(
-      "--kv-blocks", &options->kv_blocks, 1, kMax,
-      {.value = "N", .help = "blocks of 16 tokens, as its leader has", .default_text = "none"});
-  flags.Add("--max-positions", &options->max_positions, 1, kMax,
-            {.value = "N", .help = "longest sequence in tokens", .default_text = "none"});
+      "--max-positions", &options->max_positions, 1, kMax,
+      {.value = "N", .help = "longest sequence in tokens", .default_text = "none, it is needed"});
+  flags.Add("--comm-fd", &options->comm_fd, 0, kMaxFd,
+            {.value = "FD",
+             .help = "inherited memory shared by the ranks",
+             .default_text = "none, it is needed"});
   flags.Add(
-      "--comm-fd", &options->comm_fd, 0, kMaxFd,
-      {.value = "FD", .help = "inherited memory shared by the ranks", .default_text = "none"});
-  flags.Add("--parent-pid", &options->parent_pid, 1, kMax,
-            {.value = "PID", .help = "process id of its leader", .default_text = "none"});
+      "--parent-pid", &options->parent_pid, 1, kMax,
+      {.value = "PID", .help = "process id of its leader", .default_text = "none, it is needed"});
   flags.Add("--name", &options->name,
             {.value = "NAME", .help = "what its log lines are signed with"});
   flags.Add("--ready-fd", &options->ready_fd, -1, kMaxFd,

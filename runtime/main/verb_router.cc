@@ -9,20 +9,20 @@ namespace {
 
 VerbRunner Declare(Flags& flags) {
   const auto options = std::make_shared<RouterMainOptions>();
-  flags.Add(
-      "--listen", &options->listen,
+  flags.AddAddress(
+      "--listen", &options->listen, /*lowest_port=*/0,
       {.value = "HOST:PORT", .help = "where clients reach it; port 0: any free one, printed"});
   flags.Add("--model", &options->model,
             {.value = "PATH",
              .help = "checkpoint whose tokenizer and chat template it uses, the one that the nodes "
-                     "serve"});
+                     "serve; needed"});
   flags.Section("Nodes: mixed ones, or prefill and decode ones, or all");
-  flags.AddList("--prefill", &options->prefill,
-                {.value = "HOST:PORT,...", .help = "addresses of prefill nodes"});
-  flags.AddList("--decode", &options->decode,
-                {.value = "HOST:PORT,...", .help = "addresses of decode nodes"});
-  flags.AddList("--mixed", &options->mixed,
-                {.value = "HOST:PORT,...", .help = "addresses of mixed nodes"});
+  flags.AddAddresses("--prefill", &options->prefill,
+                     {.value = "HOST:PORT,...", .help = "addresses of prefill nodes"});
+  flags.AddAddresses("--decode", &options->decode,
+                     {.value = "HOST:PORT,...", .help = "addresses of decode nodes"});
+  flags.AddAddresses("--mixed", &options->mixed,
+                     {.value = "HOST:PORT,...", .help = "addresses of mixed nodes"});
   flags.Section("Under a launcher");
   flags.Add("--ready-fd", &options->ready_fd, -1, kMaxFd,
             {.value = "FD",

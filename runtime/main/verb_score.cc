@@ -6,8 +6,11 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/main/client_target.h"
+#include "runtime/main/interrupt.h"
 #include "runtime/main/prompt_flags.h"
+#include "runtime/main/timeout_flag.h"
 #include "runtime/main/verb.h"
+#include "runtime/request/validate.h"
 
 namespace headway {
 namespace {
@@ -17,7 +20,7 @@ struct Options {
   v1::Prompt prompt;
   int top = 0;
   bool json = false;
-  int timeout_seconds = 3600;
+  AnswerTimeout timeout;
 };
 
 void PrintJson(const v1::ScoreResponse& response) {
@@ -60,18 +63,20 @@ void PrintTable(const v1::ScoreResponse& response) {
 }
 
 absl::Status Run(const Options& options) {
+  Interrupt interrupt;
   HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<ClientTarget> target,
-                           ClientTarget::Open(options.target));
+                           ClientTarget::Open(options.target, interrupt));
   v1::ScoreRequest request;
   *request.mutable_prompt() = options.prompt;
   request.set_top(options.top);
-  CallScope scope(CallScope::DeadlineAfter(options.timeout_seconds));
-  HEADWAY_ASSIGN_OR_RETURN(const v1::ScoreResponse response,
-                           target->client().Score(scope, request));
+  CallScope scope(options.timeout.Deadline());
+  const Interrupt::Cancels cancels(interrupt, scope);
+  const absl::StatusOr<v1::ScoreResponse> response = target->client().Score(scope, request);
+  if (!response.ok()) return options.timeout.Explain(response.status(), scope);
   if (options.json) {
-    PrintJson(response);
+    PrintJson(*response);
   } else {
-    PrintTable(response);
+    PrintTable(*response);
   }
   return absl::OkStatus();
 }
@@ -81,10 +86,9 @@ VerbRunner Declare(Flags& flags) {
   AddPromptFlags(flags, &options->prompt);
   AddClientTargetFlags(flags, &options->target);
   flags.Section("Output");
-  flags.Add("--top", &options->top, 0, 20,
+  flags.Add("--top", &options->top, 0, kMaxLogprobs,
             {.value = "N", .help = "also the N most likely tokens at each position"});
-  flags.Add("--timeout", &options->timeout_seconds, 1, 24 * 3600,
-            {.value = "SECONDS", .help = "give up after this long"});
+  AddTimeoutFlag(flags, &options->timeout);
   flags.Switch("--json", &options->json, "one JSON object in place of the table");
   return [options] { return Run(*options); };
 }

@@ -10,9 +10,9 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/cluster/local_cluster.h"
+#include "runtime/main/interrupt.h"
 #include "runtime/main/model_flags.h"
 #include "runtime/main/node_flags.h"
-#include "runtime/main/stop_signal.h"
 #include "runtime/main/topology_flag.h"
 #include "runtime/main/verb.h"
 
@@ -57,17 +57,15 @@ bool ReadMore(int fd) {
   return read(fd, bytes, sizeof(bytes)) > 0;
 }
 
-// Returns when asked to stop; an error when a process of the cluster has ended by itself. A signal
-// after that ends this process, and with it the cluster, at once.
-absl::Status WaitForTheEnd(const LocalCluster& cluster, bool stop_on_eof) {
-  StopSignal signal;
+// Returns when asked to stop; an error when a process of the cluster has ended by itself.
+absl::Status WaitForTheEnd(const LocalCluster& cluster, Interrupt& interrupt, bool stop_on_eof) {
   while (true) {
     pollfd fds[] = {{cluster.failure_fd(), POLLIN, 0},
-                    {signal.fd(), POLLIN, 0},
+                    {interrupt.fd(), POLLIN, 0},
                     {stop_on_eof ? STDIN_FILENO : -1, POLLIN, 0}};
     if (poll(fds, 3, /*timeout=*/-1) < 0) continue;  // EINTR alone is possible
     if (fds[1].revents != 0) {
-      signal.Take();
+      interrupt.Forgive();
       return absl::OkStatus();
     }
     if (fds[0].revents != 0) return cluster.failure();
@@ -76,6 +74,7 @@ absl::Status WaitForTheEnd(const LocalCluster& cluster, bool stop_on_eof) {
 }
 
 absl::Status Run(const Options& options) {
+  Interrupt interrupt;
   LocalClusterOptions cluster_options{.topology = options.topology,
                                       .model = options.node.model.model,
                                       .node_flags = ModelFlagsOf(options.node.model),
@@ -84,10 +83,11 @@ absl::Status Run(const Options& options) {
   cluster_options.node_flags.insert(cluster_options.node_flags.end(), kv_flags.begin(),
                                     kv_flags.end());
   cluster_options.launcher.forward_output = !options.quiet;
+  cluster_options.launcher.stop_fd = interrupt.fd();
   HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<LocalCluster> cluster,
                            LocalCluster::Start(cluster_options));
   PrintAddresses(*cluster, options.json);
-  const absl::Status status = WaitForTheEnd(*cluster, options.stop_on_eof);
+  const absl::Status status = WaitForTheEnd(*cluster, interrupt, options.stop_on_eof);
   cluster->Stop();
   return status;
 }
@@ -95,8 +95,9 @@ absl::Status Run(const Options& options) {
 VerbRunner Declare(Flags& flags) {
   const auto options = std::make_shared<Options>();
   AddTopologyFlag(flags, &options->topology);
-  flags.Add("--listen", &options->listen,
-            {.value = "HOST:PORT", .help = "where the router listens; port 0: any free one"});
+  flags.AddAddress(
+      "--listen", &options->listen, /*lowest_port=*/0,
+      {.value = "HOST:PORT", .help = "where the router listens; port 0: any free one"});
   flags.Section("Model and numerics, of every node");
   AddModelFlags(flags, /*model_required=*/true, &options->node.model);
   flags.Section("KV cache, of every node");
@@ -119,8 +120,8 @@ Verb UpVerb() {
            "Starts the nodes of a topology and a router in front of them, each a process of its "
            "own, "
            "prints their addresses once they serve, and waits. Ctrl-C or SIGTERM stops the router, "
-           "then the nodes. When one of them ends by itself, all are stopped, and the exit status "
-           "is 1.",
+           "then the nodes, at any time; a second one ends all at once. When one of them ends by "
+           "itself, all are stopped, and the exit status is 1.",
        .example =
            "headway up --topology 1xP:tp2,1xD:tp2 --model model.gguf --listen 127.0.0.1:7000"},
       &Declare};

@@ -112,9 +112,9 @@ absl::StatusOr<RowResult> VerifyCluster::RunThroughRouter(
   auto run = [&]() -> absl::StatusOr<RowResult> {
     HEADWAY_ASSIGN_OR_RETURN(const std::string address,
                              launcher_->WaitReady(router, kStartTimeout));
-    HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
-                             Client::Connect(address, kConnectSeconds));
     CallScope scope(CallScope::DeadlineAfter(kRowSeconds));
+    HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
+                             Client::Connect(scope, address, kConnectSeconds));
     RowResult result;
     HEADWAY_RETURN_IF_ERROR(
         client

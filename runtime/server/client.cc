@@ -1,5 +1,6 @@
 #include "runtime/server/client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,17 +17,14 @@ namespace {
 
 namespace health = grpc::health::v1;
 
-// Waits until the server behind `channel` says that it serves.
-absl::Status WaitUntilServing(const std::shared_ptr<grpc::Channel>& channel,
+// Waits until the server behind `channel` says that it serves. A connection that is refused ends
+// that at once.
+absl::Status WaitUntilServing(CallScope& scope, const std::shared_ptr<grpc::Channel>& channel,
                               const std::string& address, double timeout_seconds) {
-  const CallScope::TimePoint deadline = CallScope::DeadlineAfter(timeout_seconds);
-  if (!channel->WaitForConnected(deadline)) {
-    return absl::UnavailableError(absl::StrCat("connect to ", address, ": nobody answered within ",
-                                               timeout_seconds, " s; is a router running there?"));
-  }
   const auto stub = health::Health::NewStub(channel);
   grpc::ClientContext context;
-  context.set_deadline(deadline);
+  const CallScope::Call membership(scope, context);
+  context.set_deadline(std::min(scope.deadline(), CallScope::DeadlineAfter(timeout_seconds)));
   health::HealthCheckRequest request;
   request.set_service(v1::Inference::service_full_name());
   const auto reader = stub->Watch(&context, request);
@@ -41,18 +39,24 @@ absl::Status WaitUntilServing(const std::shared_ptr<grpc::Channel>& channel,
   if (serves || !known) context.TryCancel();
   const absl::Status status = FromGrpc(reader->Finish());
   if (serves) return absl::OkStatus();
+  if (scope.cancelled()) return scope.Check();
   if (!known) {
     return absl::UnavailableError(absl::StrCat("connect to ", address,
                                                ": who answers there is not a router (it has no ",
                                                v1::Inference::service_full_name(), ")"));
   }
-  if (absl::IsDeadlineExceeded(status)) {
-    return absl::UnavailableError(
-        absl::StrCat("connect to ", address, ": the router does not serve after ", timeout_seconds,
-                     " s; it misses a node for some role"));
+  if (!absl::IsDeadlineExceeded(status)) {
+    return absl::UnavailableError(absl::StrCat("connect to ", address, ": ",
+                                               std::string(status.message()),
+                                               "; is a router running there?"));
   }
-  return absl::UnavailableError(
-      absl::StrCat("connect to ", address, ": ", std::string(status.message())));
+  if (channel->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY) {
+    return absl::UnavailableError(absl::StrCat("connect to ", address, ": nobody answered within ",
+                                               timeout_seconds, " s; is a router running there?"));
+  }
+  return absl::UnavailableError(absl::StrCat("connect to ", address,
+                                             ": the router does not serve after ", timeout_seconds,
+                                             " s; it misses a node for some role"));
 }
 
 class GrpcClient : public Client {
@@ -84,7 +88,7 @@ class GrpcClient : public Client {
     }
     const grpc::Status status = reader->Finish();
     if (left) return absl::CancelledError("generate: ended by the caller");
-    HEADWAY_RETURN_IF_ERROR(Error(status));
+    HEADWAY_RETURN_IF_ERROR(Error(status, scope));
     if (!complete) return absl::InternalError("generate: the stream ended without a summary");
     return summary;
   }
@@ -117,12 +121,16 @@ class GrpcClient : public Client {
     grpc::ClientContext context;
     CallScope::Call membership(scope, context);
     Reply reply;
-    HEADWAY_RETURN_IF_ERROR(Error((stub_.get()->*method)(&context, request, &reply)));
+    HEADWAY_RETURN_IF_ERROR(Error((stub_.get()->*method)(&context, request, &reply), scope));
     return reply;
   }
 
-  absl::Status Error(const grpc::Status& status) const {
-    const absl::Status error = FromGrpc(status);
+  absl::Status Error(const grpc::Status& status, const CallScope& scope) const {
+    absl::Status error = FromGrpc(status);
+    // So gRPC tells of a call that came in while the server shut down.
+    if (absl::IsCancelled(error) && !scope.cancelled()) {
+      error = absl::UnavailableError("ended the call; it is stopping");
+    }
     return absl::IsUnavailable(error) ? Annotate(error, absl::StrCat("router ", address_)) : error;
   }
 
@@ -132,10 +140,11 @@ class GrpcClient : public Client {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(CallScope& scope,
+                                                        const std::string& address,
                                                         double timeout_seconds) {
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
-  HEADWAY_RETURN_IF_ERROR(WaitUntilServing(channel, address, timeout_seconds));
+  HEADWAY_RETURN_IF_ERROR(WaitUntilServing(scope, channel, address, timeout_seconds));
   return std::make_unique<GrpcClient>(address, channel);
 }
 

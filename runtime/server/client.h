@@ -13,15 +13,17 @@ namespace headway {
 
 // Calls to a router. Thread-safe; each call waits for its answer, at most until its scope's
 // deadline, or until the scope is cancelled, from whichever thread. Errors are the server's own,
-// word for word; where nobody answers, UNAVAILABLE names the address.
+// word for word; where nobody answers, or the router goes away, UNAVAILABLE names the address.
 class Client {
  public:
   // Hears each message of a stream as it comes; false ends the call, which then returns Cancelled.
   using OnResponse = std::function<bool(const v1::GenerateResponse&)>;
 
-  // Connects to HOST:PORT and waits up to `timeout_seconds` until it serves. Unavailable names
-  // the address, and whether nobody answered or who answered does not serve yet.
-  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+  // Connects to HOST:PORT and waits up to `timeout_seconds`, in `scope`, until it serves.
+  // Unavailable names the address, and says why: the connection was refused (told at once), nobody
+  // answered, or who answered is not a router or does not serve yet.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(CallScope& scope,
+                                                         const std::string& address,
                                                          double timeout_seconds);
   virtual ~Client() = default;
 

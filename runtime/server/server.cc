@@ -9,6 +9,8 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "runtime/base/host_port.h"
+#include "runtime/base/status.h"
 #include "runtime/cluster/channel.h"
 
 namespace headway {
@@ -34,11 +36,8 @@ std::string ReachableHost(const std::string& host) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& listen,
                                                       const std::vector<ServedService>& services) {
-  const size_t colon = listen.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == listen.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("listen on \"", listen, "\": expected HOST:PORT, e.g. 127.0.0.1:50051"));
-  }
+  absl::StatusOr<HostPort> place = ParseHostPort(listen);
+  if (!place.ok()) return Annotate(place.status(), "listen");
   EnablePlugins();
   std::unique_ptr<Server> server(new Server());
   grpc::ServerBuilder builder;
@@ -61,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& listen,
         absl::StrCat("listen on ", listen,
                      ": the port is taken, or the host is not an address of this machine"));
   }
-  server->address_ = absl::StrCat(ReachableHost(listen.substr(0, colon)), ":", server->port_);
+  server->address_ = absl::StrCat(ReachableHost(place->host), ":", server->port_);
   for (const ServedService& served : services) {
     server->server_->GetHealthCheckService()->SetServingStatus(served.name, false);
   }

@@ -82,7 +82,7 @@ TEST_F(ServerTest, AddressesThatCannotBeReadAreErrors) {
     const auto server = Server::Start(address, {});
     EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument) << address;
     EXPECT_THAT(std::string(server.status().message()),
-                HasSubstr(std::string("\"") + address + "\""));
+                HasSubstr(std::string("listen: '") + address + "'"));
   }
   EXPECT_FALSE(Server::Start("127.0.0.1:notaport", {}).ok());
   EXPECT_FALSE(Server::Start("no.such.host.invalid:0", {}).ok());

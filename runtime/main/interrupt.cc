@@ -1,0 +1,58 @@
+#include "runtime/main/interrupt.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+
+#include "runtime/base/check.h"
+
+namespace headway {
+
+Interrupt::Event::Event() : fd_(eventfd(0, EFD_CLOEXEC)) { HEADWAY_CHECK(fd_ >= 0); }
+Interrupt::Event::~Event() { close(fd_); }
+
+void Interrupt::Event::Set() {
+  const uint64_t one = 1;
+  (void)!write(fd_, &one, sizeof(one));
+}
+
+Interrupt::Interrupt() : watcher_([this] { Watch(); }) {}
+
+void Interrupt::Watch() {
+  if (WaitReadable(done_.fd(), signal_.fd()) == 0) return;
+  const int number = signal_.Take();
+  {
+    std::lock_guard lock(mutex_);
+    number_ = number;
+    if (scope_ != nullptr) scope_->Cancel();
+  }
+  asked_.Set();
+  // This thread takes the next one, which does what it does to any process.
+  signal_.Unblock();
+  WaitReadable(done_.fd(), /*second=*/-1);
+}
+
+Interrupt::~Interrupt() {
+  done_.Set();
+  watcher_.join();
+  if (number_ == 0 || forgiven_) return;
+  std::fflush(nullptr);
+  signal_.Unblock();
+  std::raise(number_);
+}
+
+Interrupt::Cancels::Cancels(Interrupt& interrupt, CallScope& scope) : interrupt_(interrupt) {
+  std::lock_guard lock(interrupt.mutex_);
+  interrupt.scope_ = &scope;
+  if (interrupt.number_ != 0) scope.Cancel();
+}
+
+Interrupt::Cancels::~Cancels() {
+  std::lock_guard lock(interrupt_.mutex_);
+  interrupt_.scope_ = nullptr;
+}
+
+}  // namespace headway
