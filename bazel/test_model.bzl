@@ -10,11 +10,11 @@ _NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"  # as deploy/fetch-model calls it
 
 def _test_model_impl(rctx):
     environ = rctx.os.environ
-    cache = environ.get("XDG_CACHE_HOME") or environ.get("HOME", "/root") + "/.cache"
-    path = rctx.path(cache + "/headway/" + _NAME)
+    home = environ.get("HOME")
+    cache = environ.get("XDG_CACHE_HOME") or (home + "/.cache" if home else None)
     sources = []
-    if path.exists:
-        rctx.symlink(path, "smollm2.gguf")
+    if cache and rctx.path(cache + "/headway/" + _NAME).exists:
+        rctx.symlink(cache + "/headway/" + _NAME, "smollm2.gguf")
         sources.append("smollm2.gguf")
     rctx.file("BUILD.bazel", """filegroup(
     name = "smollm2",
