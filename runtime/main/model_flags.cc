@@ -15,20 +15,28 @@ std::string ActivationsName(kernels::ActivationFormat format) {
 
 }  // namespace
 
+void AddKvDTypeFlag(Flags& flags, DType* dtype, const std::string& help) {
+  static constexpr DType kChoices[] = {DType::kF16, DType::kBF16, DType::kF32};
+  std::vector<std::string> names;
+  for (DType choice : kChoices) names.emplace_back(DTypeName(choice));
+  const auto typed = std::make_shared<std::string>(DTypeName(*dtype));
+  flags.AddChoice("--kv-dtype", typed.get(), names, {.value = "", .help = help});
+  flags.Check([=]() -> std::optional<std::string> {
+    for (DType choice : kChoices) {
+      if (DTypeName(choice) == *typed) *dtype = choice;
+    }
+    return std::nullopt;
+  });
+}
+
 void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options) {
-  // What is typed, until it is checked as a whole.
-  struct Typed {
-    std::string kv_dtype, activations;
-  };
-  const auto typed = std::make_shared<Typed>();
-  typed->kv_dtype = DTypeName(options->kv_dtype);
   flags.Add("--model", &options->model,
             {.value = "PATH",
              .help = absl::StrCat("checkpoint: a .gguf file or a Hugging Face folder",
                                   model_required ? "; needed" : "")});
-  flags.AddChoice("--kv-dtype", &typed->kv_dtype, {"f16", "bf16", "f32"},
-                  {.value = "", .help = "number format of the KV cache"});
-  flags.AddChoice("--activations", &typed->activations, {"q8", "f32"},
+  AddKvDTypeFlag(flags, &options->kv_dtype, "number format of the KV cache");
+  const auto activations = std::make_shared<std::string>();
+  flags.AddChoice("--activations", activations.get(), {"q8", "f32"},
                   {.value = "",
                    .help = "number format of the inputs of linears; part of what decides the bits",
                    .default_text = "q8 where the weights are quantised, else f32"});
@@ -38,11 +46,8 @@ void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options) {
              .default_text = "the machine's cores / ranks of a node"});
   flags.Check([=]() -> std::optional<std::string> {
     if (model_required && options->model.empty()) return "--model PATH is needed";
-    options->kv_dtype = typed->kv_dtype == "f16"    ? DType::kF16
-                        : typed->kv_dtype == "bf16" ? DType::kBF16
-                                                    : DType::kF32;
-    if (typed->activations == "q8") options->activations = kernels::ActivationFormat::kQ8;
-    if (typed->activations == "f32") options->activations = kernels::ActivationFormat::kF32;
+    if (*activations == "q8") options->activations = kernels::ActivationFormat::kQ8;
+    if (*activations == "f32") options->activations = kernels::ActivationFormat::kF32;
     return std::nullopt;
   });
 }

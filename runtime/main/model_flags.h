@@ -13,6 +13,9 @@ namespace headway {
 // nothing without a model.
 void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options);
 
+// Adds --kv-dtype, for what `help` says; its default is the value that `dtype` has.
+void AddKvDTypeFlag(Flags& flags, DType* dtype, const std::string& help);
+
 // The flags, other than --model, that make another process of this binary parse the same options.
 std::vector<std::string> ModelFlagsOf(const ModelOptions& options);
 

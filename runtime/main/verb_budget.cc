@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/kv/budget.h"
+#include "runtime/main/model_flags.h"
 #include "runtime/main/node_flags.h"
 #include "runtime/main/verb.h"
 #include "runtime/model/model_config.h"
@@ -27,7 +28,7 @@ struct Options {
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int positions = 0;  // 0: the checkpoint's limit
   int tp = 1;
-  std::string kv_dtype = std::string(DTypeName(DType::kF16));
+  DType kv_dtype = ModelOptions().kv_dtype;
   int64_t memory = 0;  // 0: not asked
   bool json = false;
 };
@@ -70,9 +71,7 @@ absl::StatusOr<KvBudgetRequest> MakeRequest(const Options& options) {
 }
 
 absl::Status PrintJson(KvBudgetRequest request, const Options& options) {
-  for (DType dtype : kKvDTypes) {
-    if (DTypeName(dtype) == options.kv_dtype) request.dtype = dtype;
-  }
+  request.dtype = options.kv_dtype;
   HEADWAY_ASSIGN_OR_RETURN(const KvBudget budget, ComputeKvBudget(request));
   nlohmann::ordered_json json = {{"kv_bytes", budget.kv_bytes},
                                  {"kv_bytes_per_rank", budget.kv_bytes_per_rank}};
@@ -127,8 +126,7 @@ VerbRunner Declare(Flags& flags) {
             {.value = "N",
              .help = "tokens of one sequence, prompt and output together",
              .default_text = "the checkpoint's limit"});
-  flags.AddChoice("--kv-dtype", &options->kv_dtype, {"f16", "bf16", "f32"},
-                  {.value = "", .help = "with --json: number format; the table shows all"});
+  AddKvDTypeFlag(flags, &options->kv_dtype, "with --json: number format; the table shows all");
   flags.Add("--tp", &options->tp, 1, kMaxDegree,
             {.value = "N", .help = "ranks that share the heads"});
   flags.AddBytes("--memory", &options->memory,

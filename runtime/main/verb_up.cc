@@ -22,7 +22,7 @@ namespace {
 struct Options {
   Topology topology;
   NodeMainOptions node;  // what every node is told
-  std::string listen = "127.0.0.1:0";
+  std::string listen = LocalClusterOptions().listen;
   bool quiet = false;
   bool stop_on_eof = false;
   bool json = false;

@@ -277,6 +277,12 @@ class TokensOnlyTest(ClusterTest):
         self.assertEqual(len(tokens), 5)
         self.assertEqual(summary.timings.prefill_node, summary.timings.decode_node)
 
+    def test_bytes_that_are_no_request_are_refused(self):
+        call = self.channel.unary_unary("/headway.v1.Inference/Tokenize")
+        for body in [b"\xff\xff\xff\xff", b"\x0a\x03\x0a\x01\xff"]:  # no message; a text that is not UTF-8
+            self.assert_error(grpc.StatusCode.UNIMPLEMENTED, [], call, body, timeout=SECONDS)
+        self.test_ids_work()
+
     def test_text_does_not(self):
         for prompt in [self.prompt(text="hi"), self.prompt(chat=[("user", "hi")])]:
             self.assert_error(grpc.StatusCode.FAILED_PRECONDITION, ["tokenizer"], self.generate, prompt)
