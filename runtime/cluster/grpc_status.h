@@ -6,8 +6,10 @@
 
 namespace headway {
 
-// The same code and the same text, on either side of the wire. A text of more than 2,000 bytes is
-// cut (and says so): it travels in a header whose size the other side limits.
+// The same code, text and payloads, on either side of the wire. A text of more than 2,000 bytes is
+// cut (and says so): it travels in a header whose size the other side limits. Payloads travel as
+// the details of a google.rpc.Status, as is usual for gRPC; details that cannot be read are left
+// out.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
