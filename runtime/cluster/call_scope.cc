@@ -11,9 +11,22 @@ CallScope::TimePoint CallScope::DeadlineAfter(double seconds) {
          std::chrono::duration_cast<TimePoint::duration>(std::chrono::duration<double>(seconds));
 }
 
+CallScope::CallScope(CallScope& whole) : whole_(&whole), deadline_(whole.deadline_) {
+  std::lock_guard lock(whole.mutex_);
+  whole.parts_.push_back(this);
+  cancelled_ = whole.cancelled_;
+}
+
+CallScope::~CallScope() {
+  if (whole_ == nullptr) return;
+  std::lock_guard lock(whole_->mutex_);
+  std::erase(whole_->parts_, this);
+}
+
 void CallScope::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
+  for (CallScope* part : parts_) part->Cancel();
   for (grpc::ClientContext* context : active_) context->TryCancel();
 }
 

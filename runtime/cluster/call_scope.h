@@ -21,6 +21,10 @@ class CallScope {
   using TimePoint = std::chrono::system_clock::time_point;
 
   explicit CallScope(TimePoint deadline) : deadline_(deadline) {}
+  // A part of a larger piece of work, which ends with it and may be cancelled alone. `whole`
+  // outlives it.
+  explicit CallScope(CallScope& whole);
+  ~CallScope();
   // A scope that ends `seconds` from now.
   static CallScope After(double seconds) { return CallScope(DeadlineAfter(seconds)); }
   static TimePoint DeadlineAfter(double seconds);
@@ -51,10 +55,12 @@ class CallScope {
   };
 
  private:
+  CallScope* const whole_ = nullptr;
   const TimePoint deadline_;
   mutable std::mutex mutex_;
   bool cancelled_ = false;                    // guarded by mutex_
   std::vector<grpc::ClientContext*> active_;  // guarded by mutex_
+  std::vector<CallScope*> parts_;             // guarded by mutex_, which is taken before theirs
 };
 
 }  // namespace headway

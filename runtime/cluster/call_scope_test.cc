@@ -1,18 +1,17 @@
 #include "runtime/cluster/call_scope.h"
 
+#include <future>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/headway/v1/node.pb.h"
 #include "runtime/cluster/fake_node.h"
-#include "runtime/cluster/grpc_status.h"
 #include "runtime/cluster/node_client.h"
 
 namespace headway {
 namespace {
 
-using testing::HasSubstr;
 using testing::StartsWith;
 
 // Calls to a node, ended from outside in every way.
@@ -20,6 +19,15 @@ class CallScopeTest : public testing::Test {
  protected:
   CallScopeTest() {
     node_.SetScript({.tokens = {5, 6, 7, 8}, .hold_after = 2, .hold_prefill = true});
+  }
+
+  // A unary call, waited for.
+  absl::Status Prefill(CallScope& scope) {
+    std::promise<absl::Status> ended;
+    client_->PrefillAsync(scope, {}, [&](const absl::StatusOr<v1::PrefillReply>& reply) {
+      ended.set_value(reply.status());
+    });
+    return ended.get_future().get();
   }
 
   FakeNode node_{v1::NODE_ROLE_MIXED};
@@ -53,9 +61,28 @@ TEST_F(CallScopeTest, CancelEndsAUnaryCallInFlight) {
     node_.WaitFor("waiting");
     scope.Cancel();
   });
-  EXPECT_EQ(client_->Prefill(scope, {}).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Prefill(scope).code(), absl::StatusCode::kCancelled);
   canceller.join();
   node_.WaitFor("cancelled");
+}
+
+TEST_F(CallScopeTest, APartEndsWithTheWholeAndAlone) {
+  CallScope whole(CallScope::DeadlineAfter(60));
+  {
+    CallScope part(whole);
+    EXPECT_EQ(part.deadline(), whole.deadline());
+    part.Cancel();
+    EXPECT_EQ(Prefill(part).code(), absl::StatusCode::kCancelled);
+    EXPECT_TRUE(whole.Check().ok());
+  }
+  CallScope part(whole);
+  std::thread canceller([&] {
+    node_.WaitFor("waiting");
+    whole.Cancel();
+  });
+  EXPECT_EQ(Prefill(part).code(), absl::StatusCode::kCancelled);
+  canceller.join();
+  EXPECT_EQ(CallScope(whole).Check().code(), absl::StatusCode::kCancelled);
 }
 
 TEST_F(CallScopeTest, CallsAfterCancelFailAtOnce) {
@@ -65,12 +92,12 @@ TEST_F(CallScopeTest, CallsAfterCancelFailAtOnce) {
   v1::TokenBatch batch;
   EXPECT_EQ(client_->Generate(scope, {})->Read(batch).status().code(),
             absl::StatusCode::kCancelled);
-  EXPECT_EQ(client_->Prefill(scope, {}).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Prefill(scope).code(), absl::StatusCode::kCancelled);
 }
 
 TEST_F(CallScopeTest, DeadlineEndsCalls) {
   CallScope scope(CallScope::DeadlineAfter(0.05));
-  EXPECT_EQ(client_->Prefill(scope, {}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Prefill(scope).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(scope.Check().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
@@ -107,23 +134,6 @@ TEST_F(CallScopeTest, StreamThatEndsWellReadsFalse) {
   ASSERT_EQ(batch.tokens_size(), 1);
   EXPECT_EQ(batch.tokens(0).finish(), v1::TOKEN_FINISH_LENGTH);
   EXPECT_FALSE(*stream->Read(batch));
-}
-
-TEST(GrpcStatusTest, KeepsCodeAndText) {
-  for (int code = 1; code <= 16; ++code) {
-    const absl::Status status(static_cast<absl::StatusCode>(code), "top_p: 1.5 \xc3\xa9\n");
-    EXPECT_EQ(FromGrpc(ToGrpc(status)), status);
-  }
-  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
-  EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
-}
-
-TEST(GrpcStatusTest, CutsLongTextsBetweenCharacters) {
-  std::string text = "x";
-  for (int i = 0; i < 3000; ++i) text += "\xc3\xa9";
-  const std::string sent = ToGrpc(absl::InvalidArgumentError(text)).error_message();
-  EXPECT_LT(sent.size(), 2020u);
-  EXPECT_THAT(sent, HasSubstr("\xc3\xa9... (cut)"));
 }
 
 }  // namespace

@@ -118,12 +118,14 @@ class FakeNode::Service : public v1::Node::CallbackService {
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
                                     const v1::NodeInfoRequest*, v1::NodeInfo* reply) override {
     *reply = node_.info_;
-    return Answer(context, absl::OkStatus());
+    std::lock_guard lock(node_.mutex_);
+    return Answer(context, node_.script_.info);
   }
 
   grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* context,
                                     const v1::NodeLoadRequest*, v1::NodeLoad* reply) override {
     std::lock_guard lock(node_.mutex_);
+    if (node_.script_.lose_load) return new LostCall(node_);
     if (node_.load_) {
       *reply = *node_.load_;
     } else {
@@ -145,7 +147,7 @@ class FakeNode::Service : public v1::Node::CallbackService {
       node_.reservations_.insert(request->reservation_id());
       return new LostCall(node_);
     }
-    reply->set_reservation_id(request->reservation_id());
+    reply->set_reservation_id(request->reservation_id() + node_.script_.wrong_reservation);
     reply->set_epoch(7);
     reply->set_lease_ms(request->lease_ms());
     reply->set_degree(node_.info_.degree());
@@ -155,10 +157,24 @@ class FakeNode::Service : public v1::Node::CallbackService {
     return Answer(context, absl::OkStatus());
   }
 
+  grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* context,
+                                  const v1::RenewRequest* request, v1::RenewReply* reply) override {
+    reply->set_lease_ms(request->lease_ms());
+    absl::Status status;
+    {
+      std::lock_guard lock(node_.mutex_);
+      node_.last_renew_ = *request;
+      status = Next(node_.script_.renew, node_.script_.renew_failures);
+    }
+    node_.Note("Renew");
+    return Answer(context, status);
+  }
+
   grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
                                     const v1::ReleaseRequest* request, v1::ReleaseReply*) override {
     {
       std::lock_guard lock(node_.mutex_);
+      node_.last_release_ = *request;
       if (request->epoch() == 7 || request->epoch() == 0)
         node_.reservations_.erase(request->reservation_id());
     }
@@ -173,6 +189,7 @@ class FakeNode::Service : public v1::Node::CallbackService {
       std::lock_guard lock(node_.mutex_);
       node_.last_prefill_ = *request;
       script = node_.script_;
+      script.prefill = Next(script.prefill, node_.script_.prefill_failures);
     }
     node_.Note("Prefill");
     if (script.prefill.ok()) {
@@ -182,11 +199,13 @@ class FakeNode::Service : public v1::Node::CallbackService {
       first.set_logprob(-0.5f);
       first.add_trace()->set_position(99);
       if (script.tokens.size() == 1) first.set_finish(script.finish);
+      if (script.without_first) reply->clear_first();
       reply->mutable_manifest()->set_reservation_id(request->target().reservation_id());
       reply->mutable_manifest()->set_epoch(request->target().epoch());
       for (int i = 0; i < request->target().degree(); ++i) {
         reply->mutable_manifest()->add_ranks()->set_runs(i + 1);
       }
+      if (script.without_manifest) reply->clear_manifest();
       reply->set_kv_bytes(4096);
       reply->mutable_timings()->set_queue_us(11);
       reply->mutable_timings()->set_compute_us(22);
@@ -232,7 +251,7 @@ class FakeNode::Service : public v1::Node::CallbackService {
     node_.Note("ScoreTokens");
     std::lock_guard lock(node_.mutex_);
     node_.last_score_ = *request;
-    for (int i = 0; i + 1 < request->ids_size(); ++i) {
+    for (int i = 0; i + 1 < request->ids_size() - node_.script_.scores_missing; ++i) {
       reply->add_token_logprobs(-1.0f - i);
       if (request->top() == 0) continue;
       v1::Alternative& top = *reply->add_top()->add_alternatives();
@@ -356,6 +375,12 @@ void FakeNode::LetGo() {
   for (Held* call : held) call->Go();
 }
 
+absl::Status FakeNode::Next(const absl::Status& failure, int& left) {
+  if (left == 0) return absl::OkStatus();
+  if (left > 0) --left;
+  return failure;
+}
+
 void FakeNode::Note(const std::string& event) {
   std::lock_guard lock(mutex_);
   events_.push_back(event);
@@ -390,6 +415,16 @@ v1::ReserveRequest FakeNode::last_reserve() const {
 v1::PrefillRequest FakeNode::last_prefill() const {
   std::lock_guard lock(mutex_);
   return last_prefill_;
+}
+
+v1::RenewRequest FakeNode::last_renew() const {
+  std::lock_guard lock(mutex_);
+  return last_renew_;
+}
+
+v1::ReleaseRequest FakeNode::last_release() const {
+  std::lock_guard lock(mutex_);
+  return last_release_;
 }
 
 v1::DecodeRequest FakeNode::last_decode() const {

@@ -36,9 +36,16 @@ class FakeNode {
     int hold_after = -1;
     bool hold_prefill = false;
     bool lose_reserve = false;  // grants, but never answers
+    bool lose_load = false;     // never tells its load
+    // What Prefill leaves out of its answer.
+    bool without_first = false, without_manifest = false;
+    int wrong_reservation = 0;  // added to the id that is granted
+    int scores_missing = 0;     // entries left out of the answer of ScoreTokens
     // What the calls answer in place of their result; Generate and Decode after their tokens (the
     // last of which then is not marked as such).
-    absl::Status load, reserve, prefill, stream, score;
+    absl::Status info, load, reserve, renew, prefill, stream, score;
+    // How many calls answer the above, before the others go well; -1: all.
+    int prefill_failures = -1, renew_failures = -1;
     bool end_early = false;  // streams end well without a last token
   };
 
@@ -72,6 +79,8 @@ class FakeNode {
   // The last requests.
   v1::ReserveRequest last_reserve() const;
   v1::PrefillRequest last_prefill() const;
+  v1::RenewRequest last_renew() const;
+  v1::ReleaseRequest last_release() const;
   v1::DecodeRequest last_decode() const;
   v1::NodeGenerateRequest last_generate() const;
   v1::ScoreTokensRequest last_score() const;
@@ -82,6 +91,7 @@ class FakeNode {
   class Held;
 
   void Note(const std::string& event);
+  static absl::Status Next(const absl::Status& failure, int& left);
 
   v1::NodeInfo info_;
   int port_ = 0;
@@ -95,6 +105,8 @@ class FakeNode {
   std::set<Held*> held_;
   v1::ReserveRequest last_reserve_;
   v1::PrefillRequest last_prefill_;
+  v1::RenewRequest last_renew_;
+  v1::ReleaseRequest last_release_;
   v1::DecodeRequest last_decode_;
   v1::NodeGenerateRequest last_generate_;
   v1::ScoreTokensRequest last_score_;

@@ -3,8 +3,9 @@
 
 namespace headway {
 
-// How long a reservation lives at most before its KV has arrived: what a router asks for where the
-// request has no nearer deadline, and what a decode node grants.
+// How long a reservation that nobody renews lives: what a router asks for where the request has no
+// nearer deadline, and the most that a node grants.
+inline constexpr int kLeaseSeconds = 30;
 inline constexpr int kMaxLeaseSeconds = 120;
 
 }  // namespace headway

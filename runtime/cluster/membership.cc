@@ -162,8 +162,8 @@ std::string Membership::WhyRefused(const Node& node) const {
 }
 
 void Membership::Drop(Node& node, const absl::Status& why) {
-  LogWarning(absl::StrCat("node ", node.at.address,
-                          " gets no requests until it answers again: ", why.ToString()));
+  LogWarning(absl::StrCat("node ", node.at.address, " gets no requests until it answers again: ",
+                          why.ToString(absl::StatusToStringMode::kWithNoExtraData)));
   node.info.reset();
   node.accepted = false;
   node.error = why;

@@ -233,6 +233,40 @@ TEST(MembershipTest, ANodeThatCannotTellItsLoadIsLeftOut) {
   EXPECT_FALSE(nodes.Serving());
 }
 
+TEST(MembershipTest, ANodeThatGetsNoProcessorForAWhileComesBackByItself) {
+  FakeClock clock;
+  FakeNode node(v1::NODE_ROLE_MIXED);
+  Membership nodes({{node.address()}}, {.call_seconds = 0.05, .leave_out_seconds = 2}, clock);
+  while (!nodes.Serving()) nodes.Poll();
+  node.SetScript({.lose_load = true});
+  nodes.Poll();
+  EXPECT_FALSE(nodes.Serving());
+  node.SetScript({});
+  nodes.Poll();
+  EXPECT_FALSE(nodes.Serving()) << "left out for a while";
+  clock.AdvanceSeconds(2.1);
+  // A look may be late on a busy machine; the node is asked until one is not.
+  while (!nodes.Serving()) nodes.Poll();
+  EXPECT_EQ(nodes.Snapshot()[0].info.numerics_id(), "n-1");
+}
+
+TEST(MembershipTest, ANodeThatIsStuckOrDrainsGetsNoRequests) {
+  FakeClock clock;
+  FakeNode node(v1::NODE_ROLE_MIXED);
+  Membership nodes({{node.address()}}, {.leave_out_seconds = 0}, clock);
+  nodes.Poll();
+  ASSERT_TRUE(nodes.Serving());
+  node.SetScript({.info = absl::UnavailableError("the node drains"),
+                  .load = absl::UnavailableError("the node drains")});
+  for (int i = 0; i < 3; ++i) {
+    nodes.Poll();
+    EXPECT_FALSE(nodes.Serving());
+  }
+  node.SetScript({});
+  nodes.Poll();
+  EXPECT_TRUE(nodes.Serving());
+}
+
 TEST(MembershipTest, TellsWhenServingChanges) {
   FakeNode node(v1::NODE_ROLE_MIXED);
   std::mutex mutex;

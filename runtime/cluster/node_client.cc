@@ -8,6 +8,7 @@
 #include "proto/headway/v1/node.grpc.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/channel.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/cluster/grpc_status.h"
 
 namespace headway {
@@ -21,7 +22,7 @@ absl::Status EndOfCall(const grpc::Status& status, const CallScope& scope,
   if (absl::IsCancelled(error) && !scope.cancelled()) {
     error = absl::UnavailableError(absl::StrCat("the node ended the call: ", error.message()));
   }
-  return absl::IsUnavailable(error) ? Annotate(error, where) : error;
+  return absl::IsUnavailable(error) ? AnnotateKeepingDetails(error, where) : error;
 }
 
 class GrpcTokenStream : public TokenStream {
@@ -76,11 +77,6 @@ class GrpcNodeClient : public NodeClient {
     return Unary<v1::ReleaseReply>(scope, "Release", &v1::Node::Stub::Release, request).status();
   }
 
-  absl::StatusOr<v1::PrefillReply> Prefill(CallScope& scope,
-                                           const v1::PrefillRequest& request) override {
-    return Unary<v1::PrefillReply>(scope, "Prefill", &v1::Node::Stub::Prefill, request);
-  }
-
   absl::StatusOr<v1::ScoreTokensReply> ScoreTokens(CallScope& scope,
                                                    const v1::ScoreTokensRequest& request) override {
     return Unary<v1::ScoreTokensReply>(scope, "ScoreTokens", &v1::Node::Stub::ScoreTokens, request);
@@ -105,47 +101,67 @@ class GrpcNodeClient : public NodeClient {
 
   void GetInfoAsync(CallScope& scope,
                     std::function<void(absl::StatusOr<v1::NodeInfo>)> done) override {
-    using Call = AsyncCall<v1::NodeInfoRequest, v1::NodeInfo>;
-    auto* call = new Call(scope, Where("GetInfo"), std::move(done));
+    auto* call = NewCall<v1::NodeInfoRequest>(scope, "GetInfo", {}, std::move(done));
     stub_->async()->GetInfo(&call->context, &call->request, &call->reply,
-                            [call](grpc::Status status) { Call::End(call, status); });
+                            [call](grpc::Status status) { End(call, status); });
   }
 
   void GetLoadAsync(CallScope& scope,
                     std::function<void(absl::StatusOr<v1::NodeLoad>)> done) override {
-    using Call = AsyncCall<v1::NodeLoadRequest, v1::NodeLoad>;
-    auto* call = new Call(scope, Where("GetLoad"), std::move(done));
+    auto* call = NewCall<v1::NodeLoadRequest>(scope, "GetLoad", {}, std::move(done));
     stub_->async()->GetLoad(&call->context, &call->request, &call->reply,
-                            [call](grpc::Status status) { Call::End(call, status); });
+                            [call](grpc::Status status) { End(call, status); });
+  }
+
+  void PrefillAsync(CallScope& scope, const v1::PrefillRequest& request,
+                    std::function<void(absl::StatusOr<v1::PrefillReply>)> done) override {
+    auto* call = NewCall(scope, "Prefill", request, std::move(done));
+    stub_->async()->Prefill(&call->context, &call->request, &call->reply,
+                            [call](grpc::Status status) { End(call, status); });
+  }
+
+  void RenewAsync(CallScope& scope, const v1::RenewRequest& request,
+                  std::function<void(absl::StatusOr<v1::RenewReply>)> done) override {
+    auto* call = NewCall(scope, "Renew", request, std::move(done));
+    stub_->async()->Renew(&call->context, &call->request, &call->reply,
+                          [call](grpc::Status status) { End(call, status); });
   }
 
  private:
   // What a call in flight needs until it ends.
   template <typename Request, typename Reply>
   struct AsyncCall {
-    AsyncCall(CallScope& scope, std::string where, std::function<void(absl::StatusOr<Reply>)> done)
+    AsyncCall(CallScope& scope, std::string where, const Request& request,
+              std::function<void(absl::StatusOr<Reply>)> done)
         : scope(scope),
           membership(std::in_place, scope, context),
           where(std::move(where)),
-          done(std::move(done)) {}
-
-    static void End(AsyncCall* call, const grpc::Status& status) {
-      std::unique_ptr<AsyncCall> owner(call);
-      absl::StatusOr<Reply> result =
-          Result(status, call->scope, call->where, std::move(call->reply));
-      // `done` may be the last thing that keeps the scope.
-      call->membership.reset();
-      call->done(std::move(result));
-    }
+          done(std::move(done)),
+          request(request) {}
 
     const CallScope& scope;
     grpc::ClientContext context;
     std::optional<CallScope::Call> membership;
     const std::string where;
     const std::function<void(absl::StatusOr<Reply>)> done;
-    Request request;
+    const Request request;
     Reply reply;
   };
+
+  template <typename Request, typename Reply>
+  AsyncCall<Request, Reply>* NewCall(CallScope& scope, const char* name, const Request& request,
+                                     std::function<void(absl::StatusOr<Reply>)> done) const {
+    return new AsyncCall<Request, Reply>(scope, Where(name), request, std::move(done));
+  }
+
+  template <typename Request, typename Reply>
+  static void End(AsyncCall<Request, Reply>* call, const grpc::Status& status) {
+    const std::unique_ptr<AsyncCall<Request, Reply>> owner(call);
+    absl::StatusOr<Reply> result = Result(status, call->scope, call->where, std::move(call->reply));
+    // `done` may be the last thing that keeps the scope.
+    call->membership.reset();
+    call->done(std::move(result));
+  }
 
   std::string Where(const char* call) const { return absl::StrCat("node ", address_, ": ", call); }
 

@@ -24,9 +24,9 @@ class TokenStream {
 // Calls to one node. Thread-safe; each call waits for its answer, at most until its scope's
 // deadline or cancellation, except those named Async.
 //
-// Errors are the node's own, word for word; UNAVAILABLE, which may come from the connection,
-// is preceded by the node's address and the call. CANCELLED is always the scope's: a node that
-// cancels by itself is UNAVAILABLE.
+// Errors are the node's own, word for word and with their details (error_details.h); UNAVAILABLE,
+// which may come from the connection, is preceded by the node's address and the call. CANCELLED is
+// always the scope's: a node that cancels by itself is UNAVAILABLE.
 class NodeClient {
  public:
   // Connects to HOST:PORT with the first call; never fails itself.
@@ -38,8 +38,6 @@ class NodeClient {
   virtual absl::StatusOr<v1::Reservation> Reserve(CallScope& scope,
                                                   const v1::ReserveRequest& request) = 0;
   virtual absl::Status Release(CallScope& scope, const v1::ReleaseRequest& request) = 0;
-  virtual absl::StatusOr<v1::PrefillReply> Prefill(CallScope& scope,
-                                                   const v1::PrefillRequest& request) = 0;
   // Streams outlive neither the client nor the scope.
   virtual std::unique_ptr<TokenStream> Decode(CallScope& scope,
                                               const v1::DecodeRequest& request) = 0;
@@ -50,7 +48,11 @@ class NodeClient {
   virtual absl::StatusOr<v1::NodeLoad> GetLoad(CallScope& scope) = 0;
 
   // Return at once; `done` runs once, on a thread of the gRPC library, where it must not wait.
-  // `scope` and this client outlive it.
+  // `scope` and this client outlive it. The request need not outlive the call of the function.
+  virtual void PrefillAsync(CallScope& scope, const v1::PrefillRequest& request,
+                            std::function<void(absl::StatusOr<v1::PrefillReply>)> done) = 0;
+  virtual void RenewAsync(CallScope& scope, const v1::RenewRequest& request,
+                          std::function<void(absl::StatusOr<v1::RenewReply>)> done) = 0;
   virtual void GetInfoAsync(CallScope& scope,
                             std::function<void(absl::StatusOr<v1::NodeInfo>)> done) = 0;
   virtual void GetLoadAsync(CallScope& scope,

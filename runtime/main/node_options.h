@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/main/model_options.h"
+#include "runtime/node/tasks.h"
 
 namespace headway {
 
@@ -24,6 +25,7 @@ struct NodeMainOptions {
   int kv_blocks = 0;                   // of 16 tokens; 0: as many as kv_memory holds
   int64_t kv_memory = 0;               // bytes, all ranks together; 0: a share of the machine's
   int max_positions = 0;               // longest sequence in tokens; 0: the checkpoint's limit
+  int stuck_seconds = kDefaultStuckSeconds;  // see runtime/node/node_loop.h
   int ready_fd = -1;  // written to once it serves (runtime/cluster/ready_line.h); -1: none
 };
 

@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -23,6 +24,7 @@
 #include "runtime/main/stop_signal.h"
 #include "runtime/node/node_loop.h"
 #include "runtime/node/rank_host.h"
+#include "runtime/server/health_watch.h"
 #include "runtime/server/node_service.h"
 #include "runtime/server/server.h"
 
@@ -163,8 +165,9 @@ absl::Status RunNode(const NodeMainOptions& options) {
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                 std::chrono::system_clock::now().time_since_epoch())
                                 .count());
-  NodeLoop loop({.role = role, .epoch = epoch}, host->engine(), host->worker(), host->addresses(),
-                Clock::Real());
+  NodeLoop loop(
+      {.role = role, .stuck_seconds = static_cast<double>(options.stuck_seconds), .epoch = epoch},
+      host->engine(), host->worker(), host->addresses(), Clock::Real());
   HEADWAY_ASSIGN_OR_RETURN(const int broken_event, NewEvent());
   const OwnedFd broken(broken_event);
   loop.OnFailure([&](const absl::Status& status) {
@@ -177,18 +180,25 @@ absl::Status RunNode(const NodeMainOptions& options) {
       NewNodeService(loop, std::filesystem::path(options.model.model).filename().string());
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
                            Server::Start(options.listen, {{service.get(), "headway.v1.Node"}}));
-  server->SetServing(true);
+  auto health = std::make_unique<HealthWatch>([&loop] { return loop.health(); }, *server);
   LogInfo(absl::StrCat(options.role, " node of ", options.tp, " ranks with ", setup.threads,
                        " threads each and ", setup.kv_blocks, " KV blocks serves on ",
                        server->address()));
   HEADWAY_RETURN_IF_ERROR(WriteReadyLine(options.ready_fd, server->address()));
 
   const bool stopped = WaitReadable(signal.fd(), broken.get()) == 0;
-  server->SetServing(false);
-  server->Shutdown(stopped ? kDrainSeconds : kLastWordsSeconds);
-  const absl::Status health = loop.health();
+  health.reset();
+  const absl::Status failure = loop.health();
+  if (stopped) {
+    // First the work, for which calls must still come in; then what is on its way to clients.
+    const double start = Clock::Real().NowSeconds();
+    if (!loop.Drain(kDrainSeconds)) LogWarning("what still runs is cancelled");
+    server->Shutdown(std::max(0.0, start + kDrainSeconds - Clock::Real().NowSeconds()));
+  } else {
+    server->Shutdown(kLastWordsSeconds);
+  }
   loop.Stop();
-  return stopped ? absl::OkStatus() : health;
+  return stopped ? absl::OkStatus() : failure;
 }
 
 }  // namespace headway

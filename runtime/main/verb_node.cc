@@ -17,6 +17,10 @@ VerbRunner Declare(Flags& flags) {
   flags.AddAddress(
       "--listen", &options->listen, /*lowest_port=*/0,
       {.value = "HOST:PORT", .help = "where the router reaches the node; port 0: any free one"});
+  flags.Add("--stuck-seconds", &options->stuck_seconds, 1, 86'400,
+            {.value = "N",
+             .help = "the node counts as dead when no step has ended for this long although "
+                     "something waits for one"});
   flags.Section("Model and numerics");
   AddModelFlags(flags, /*model_required=*/true, &options->model);
   flags.Section("KV cache");

@@ -6,6 +6,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/node/node_loop.h"
 
 namespace headway {
@@ -19,12 +20,20 @@ uint64_t NewReservationId() {
   return id == 0 ? 1 : id;
 }
 
+absl::Status UnknownReservation(uint64_t id) {
+  return WithCause(absl::NotFoundError(absl::StrCat(
+                       "reservation ", id,
+                       " is not known here: its lease ran out, it was released, or the node has "
+                       "started anew")),
+                   FailureCause::kReservationLost);
+}
+
 }  // namespace
 
 uint64_t NodeLoop::Reserve(ReserveTask task) {
-  return Post([this, task = std::move(task)](uint64_t id) mutable {
+  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
-      HEADWAY_RETURN_IF_ERROR(health());
+      HEADWAY_RETURN_IF_ERROR(broken());
       if (options_.role != NodeRole::kDecode) {
         return absl::FailedPreconditionError(absl::StrCat("Reserve needs a decode node; this is a ",
                                                           NodeRoleName(options_.role), " node"));
@@ -47,9 +56,7 @@ uint64_t NodeLoop::Reserve(ReserveTask task) {
       sequence->request_id = std::move(task.request_id);
       sequence->prompt_tokens = task.prompt_tokens;
       sequence->sampling.max_tokens = task.max_tokens;
-      sequence->reservation.lease_ms = task.lease_ms <= 0
-                                           ? options_.max_lease_ms
-                                           : std::min(task.lease_ms, options_.max_lease_ms);
+      sequence->reservation.lease_ms = LeaseMillis(task.lease_ms);
       sequence->reserve_done = task.done;
       return Enqueue(std::move(sequence));
     };
@@ -88,18 +95,17 @@ void NodeLoop::AnswerGrants() {
 }
 
 uint64_t NodeLoop::Decode(DecodeTask task) {
-  return Post(
-      [this, task = std::move(task)](uint64_t handle) mutable { TakeUp(handle, std::move(task)); });
+  return Post(Posted::kControl, [this, task = std::move(task)](uint64_t handle) mutable {
+    TakeUp(handle, std::move(task));
+  });
 }
 
 void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
   auto check = [&]() -> absl::StatusOr<SequencePtr*> {
-    HEADWAY_RETURN_IF_ERROR(health());
+    HEADWAY_RETURN_IF_ERROR(broken());
     auto known = by_reservation_.find(task.manifest.reservation_id);
     if (known == by_reservation_.end()) {
-      return absl::NotFoundError(
-          absl::StrCat("reservation ", task.manifest.reservation_id,
-                       " is not known here: its lease ran out or it was released"));
+      return UnknownReservation(task.manifest.reservation_id);
     }
     SequencePtr& sequence = sequences_.at(known->second);
     if (sequence->kind != Sequence::Kind::kDecode ||
@@ -136,7 +142,7 @@ void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
                        sequence->sampling.max_tokens, ", asked to decode ", task.prompt.size(),
                        " and ", task.sampling.max_tokens));
     }
-    HEADWAY_RETURN_IF_ERROR(CheckTokens(task.prompt, task.sampling.max_tokens));
+    HEADWAY_RETURN_IF_ERROR(CheckSequence(task.prompt, task.sampling));
     if (!InVocabulary(task.first_token)) {
       return OutsideVocabulary("the first token", task.first_token);
     }
@@ -156,6 +162,7 @@ void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
   sequence.trace = task.trace;
   sequence.manifest = std::move(task.manifest);
   sequence.sink = task.sink;
+  sequence.refused.assign(rank_addresses_.size(), 0);
   sequence.state = Sequence::State::kArriving;
   // The stream's handle is the one that the caller can cancel: the sequence answers to it from now
   // on.
@@ -176,6 +183,8 @@ void NodeLoop::HandleArrival(Sequence& sequence, std::span<const ReceiveReport> 
   bool complete = true;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const ReceiveReport& report = ranks[rank];
+    counters_.kv_messages_refused += report.refused - sequence.refused[rank];
+    sequence.refused[rank] = report.refused;
     if (report.code != 0) {
       End(sequence.id,
           absl::Status(static_cast<absl::StatusCode>(report.code),
@@ -209,21 +218,43 @@ void NodeLoop::ExpireLeases() {
   const int64_t now = clock_.NowNanos();
   std::vector<uint64_t> expired;
   for (const auto& [id, sequence] : sequences_) {
-    const bool leased = sequence->state == Sequence::State::kReserved ||
+    const bool leased = sequence->kind == Sequence::Kind::kPrefill ||
+                        sequence->state == Sequence::State::kReserved ||
                         sequence->state == Sequence::State::kArriving;
     if (leased && now >= sequence->lease_deadline_nanos) expired.push_back(id);
   }
   for (uint64_t id : expired) {
     const Sequence& sequence = *sequences_.at(id);
-    End(id, absl::DeadlineExceededError(absl::StrCat("the reservation's lease of ",
-                                                     sequence.reservation.lease_ms,
-                                                     " ms ran out before its KV had arrived")));
+    End(id, WithCause(absl::DeadlineExceededError(absl::StrCat(
+                          "the lease of reservation ", sequence.reservation.reservation_id, ", ",
+                          sequence.reservation.lease_ms, " ms, ran out before its KV had arrived")),
+                      FailureCause::kReservationLost));
   }
 }
 
+int64_t NodeLoop::LeaseMillis(int64_t asked) const {
+  return asked <= 0 ? options_.max_lease_ms : std::min(asked, options_.max_lease_ms);
+}
+
+void NodeLoop::Renew(RenewTask task) {
+  Post(Posted::kControl, [this, task = std::move(task)](uint64_t) {
+    const auto renew = [&]() -> absl::StatusOr<int64_t> {
+      HEADWAY_RETURN_IF_ERROR(broken());
+      const auto known = by_reservation_.find(task.reservation_id);
+      if (known == by_reservation_.end()) return UnknownReservation(task.reservation_id);
+      Sequence& sequence = *sequences_.at(known->second);
+      if (task.epoch != sequence.reservation.epoch) return UnknownReservation(task.reservation_id);
+      sequence.reservation.lease_ms = LeaseMillis(task.lease_ms);
+      sequence.lease_deadline_nanos = clock_.NowNanos() + sequence.reservation.lease_ms * 1'000'000;
+      return sequence.reservation.lease_ms;
+    };
+    task.done(renew());
+  });
+}
+
 void NodeLoop::Release(uint64_t reservation_id, uint64_t epoch) {
-  Post([this, reservation_id, epoch](uint64_t) {
-    if (!health().ok() || options_.role != NodeRole::kDecode) return;
+  Post(Posted::kControl, [this, reservation_id, epoch](uint64_t) {
+    if (!broken().ok() || options_.role != NodeRole::kDecode) return;
     if (epoch != 0 && epoch != options_.epoch) return;
     auto known = by_reservation_.find(reservation_id);
     if (known == by_reservation_.end()) return;

@@ -8,13 +8,13 @@
 namespace headway {
 
 uint64_t NodeLoop::Generate(GenerateTask task) {
-  return Post([this, task = std::move(task)](uint64_t id) mutable {
+  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       if (options_.role != NodeRole::kMixed) {
         return absl::FailedPreconditionError(absl::StrCat("Generate needs a mixed node; this is a ",
                                                           NodeRoleName(options_.role), " node"));
       }
-      HEADWAY_RETURN_IF_ERROR(CheckTokens(task.prompt, task.sampling.max_tokens));
+      HEADWAY_RETURN_IF_ERROR(CheckSequence(task.prompt, task.sampling));
       auto sequence = std::make_unique<Sequence>();
       sequence->id = id;
       sequence->kind = Sequence::Kind::kGenerate;
@@ -32,7 +32,7 @@ uint64_t NodeLoop::Generate(GenerateTask task) {
 }
 
 uint64_t NodeLoop::Score(ScoreTask task) {
-  return Post([this, task = std::move(task)](uint64_t id) mutable {
+  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       if (options_.role == NodeRole::kDecode) {
         return absl::FailedPreconditionError(

@@ -7,6 +7,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/request/validate.h"
 
 namespace headway {
 namespace {
@@ -23,6 +24,10 @@ NodeOptions Resolve(NodeOptions options, const ForwardLimits& step, const Comman
   running = std::min(running, ranks.sequences);
   if (options.max_chunk == 0) options.max_chunk = step.max_rows;
   return options;
+}
+
+absl::Status Draining() {
+  return absl::UnavailableError("the node drains: it takes no new requests");
 }
 
 }  // namespace
@@ -49,6 +54,7 @@ NodeLoop::NodeLoop(const NodeOptions& options, RankEngine& engine, RankWorker& w
   ready_.reserve(sequences);
   runnable_.reserve(sequences);
   counts_.reserve(sequences);
+  PublishLoad();
 }
 
 NodeLoop::~NodeLoop() { Stop(); }
@@ -79,12 +85,46 @@ void NodeLoop::Stop() {
   }
 }
 
-absl::Status NodeLoop::health() const {
+absl::Status NodeLoop::broken() const {
   std::unique_lock lock(mutex_);
-  return health_;
+  return broken_;
 }
 
-uint64_t NodeLoop::Post(std::function<void(uint64_t)> action) {
+int64_t NodeLoop::StalledNanos() const { return busy_ ? clock_.NowNanos() - progress_nanos_ : 0; }
+
+absl::Status NodeLoop::health() const {
+  std::unique_lock lock(mutex_);
+  HEADWAY_RETURN_IF_ERROR(broken_);
+  const double stalled_seconds = static_cast<double>(StalledNanos()) * 1e-9;
+  if (stalled_seconds >= options_.stuck_seconds) {
+    return absl::UnavailableError(absl::StrCat("the node is stuck: no step has ended for ",
+                                               stalled_seconds, " s, the limit is ",
+                                               options_.stuck_seconds, " s"));
+  }
+  return draining_ ? Draining() : absl::OkStatus();
+}
+
+NodeLoad NodeLoop::load() const {
+  std::unique_lock lock(mutex_);
+  NodeLoad load = load_;
+  load.waiting += posted_tasks_;
+  load.stalled_ms = StalledNanos() / 1'000'000;
+  return load;
+}
+
+bool NodeLoop::IdleLocked() const {
+  return ended_ || (inbox_.empty() && posted_tasks_ == 0 &&
+                    load_.waiting + load_.running + load_.reservations == 0);
+}
+
+bool NodeLoop::Drain(double seconds) {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  return idle_.wait_for(lock, std::chrono::duration<double>(seconds),
+                        [this] { return IdleLocked(); });
+}
+
+uint64_t NodeLoop::Post(Posted kind, std::function<void(uint64_t)> action) {
   std::unique_lock lock(mutex_);
   const uint64_t id = next_id_++;
   if (ended_) {
@@ -94,6 +134,8 @@ uint64_t NodeLoop::Post(std::function<void(uint64_t)> action) {
     action(id);
     return id;
   }
+  if (!std::exchange(busy_, true)) progress_nanos_ = clock_.NowNanos();
+  if (kind == Posted::kTask) ++posted_tasks_;
   inbox_.push_back([id, action = std::move(action)] { action(id); });
   lock.unlock();
   wake_.notify_all();
@@ -124,21 +166,31 @@ bool NodeLoop::DrainInbox() {
   {
     std::unique_lock lock(mutex_);
     actions.swap(inbox_);
+    drained_tasks_ = posted_tasks_;
+    if (!std::exchange(busy_, true)) progress_nanos_ = clock_.NowNanos();
   }
   for (auto& action : actions) action();
   return !actions.empty();
 }
 
 bool NodeLoop::RunOnce() {
-  bool worked = DrainInbox();
-  if (!health().ok()) return worked;
+  const bool worked = DrainInbox();
+  if (!broken().ok()) return worked;
   ExpireLeases();
   StartWaiting();
   AddSpans(command_);
   const bool transfers = !command_.empty();
+  const bool step = !command_.spans.empty();
   AddPolls(command_);
-  if (command_.empty() && releasing_.empty()) return worked;
+  if (!command_.empty()) PublishLoad();
+  if (!ExecuteCommand()) return true;
+  EndTurn(step);
+  // A turn that only looked at transfers is no reason to look again at once.
+  return worked || transfers;
+}
 
+// False when the ranks have stopped.
+bool NodeLoop::ExecuteCommand() {
   // What comes of this command may already add to the next one.
   std::swap(command_, executed_);
   command_.Clear();
@@ -150,15 +202,44 @@ bool NodeLoop::RunOnce() {
     if (absl::Status status = worker_.Lead(executed_, tracing_ ? &recorder_ : nullptr);
         !status.ok()) {
       Fail(absl::UnavailableError(absl::StrCat("the node's ranks stopped: ", status.message())));
-      return true;
+      return false;
     }
     released.clear();
     AnswerGrants();
     Deliver();
     HandleReports();
   }
-  // A turn that only looked at transfers is no reason to look again at once.
-  return worked || transfers;
+  return true;
+}
+
+void NodeLoop::PublishLoad() {
+  NodeLoad load = counters_;
+  load.free_blocks = pool_.free();
+  load.total_blocks = pool_.capacity();
+  load.waiting = static_cast<int>(waiting_.size());
+  for (uint64_t id : running_) {
+    const Sequence::State state = sequences_.at(id)->state;
+    const bool reserved =
+        state == Sequence::State::kReserved || state == Sequence::State::kArriving;
+    ++(reserved ? load.reservations : load.running);
+  }
+  load.kv_projections = engine_.kv_projections();
+  std::unique_lock lock(mutex_);
+  load_ = load;
+  posted_tasks_ -= std::exchange(drained_tasks_, 0);
+  if (IdleLocked()) idle_.notify_all();
+}
+
+// Whether the loop gets on: a step has ended, or nothing wants one.
+void NodeLoop::EndTurn(bool stepped) {
+  PublishLoad();
+  const bool computing = std::any_of(running_.begin(), running_.end(), [this](uint64_t id) {
+    return sequences_.at(id)->state == Sequence::State::kComputing;
+  });
+  const bool wanted = computing || (running_.empty() && !waiting_.empty());
+  std::unique_lock lock(mutex_);
+  if (stepped || !wanted) progress_nanos_ = clock_.NowNanos();
+  busy_ = wanted || !inbox_.empty();
 }
 
 AdmissionSnapshot NodeLoop::Snapshot() const {
@@ -196,8 +277,18 @@ absl::Status NodeLoop::OutsideVocabulary(const std::string& name, int32_t token)
                                                  engine_.config().vocabulary, " ids"));
 }
 
+absl::Status NodeLoop::CheckSequence(const std::vector<int32_t>& prompt,
+                                     const SamplingParams& sampling) const {
+  HEADWAY_RETURN_IF_ERROR(CheckTokens(prompt, sampling.max_tokens));
+  return ValidateSampling(sampling, engine_.config().vocabulary);
+}
+
 absl::Status NodeLoop::Enqueue(SequencePtr sequence) {
-  HEADWAY_RETURN_IF_ERROR(health());
+  {
+    std::unique_lock lock(mutex_);
+    HEADWAY_RETURN_IF_ERROR(broken_);
+    if (draining_) return Draining();
+  }
   HEADWAY_RETURN_IF_ERROR(DecideEnqueue(Snapshot(), options_.queue, sequence->blocks_needed(),
                                         sequence->prompt_tokens));
   sequence->enqueued_nanos = clock_.NowNanos();
@@ -311,8 +402,8 @@ void NodeLoop::HandleReports() {
 }
 
 void NodeLoop::Cancel(uint64_t handle) {
-  Post([this, handle](uint64_t) {
-    if (health().ok()) End(handle, absl::CancelledError("the request was cancelled"));
+  Post(Posted::kControl, [this, handle](uint64_t) {
+    if (broken().ok()) End(handle, absl::CancelledError("the request was cancelled"));
   });
 }
 
@@ -363,7 +454,7 @@ void NodeLoop::Fail(const absl::Status& status) {
   {
     std::unique_lock lock(mutex_);
     if (ended_) return;
-    health_ = status;
+    broken_ = status;
     ended_ = true;
   }
   DrainInbox();  // each action finds the health broken and reports it
@@ -371,6 +462,7 @@ void NodeLoop::Fail(const absl::Status& status) {
   for (const auto& [id, sequence] : sequences_) ids.push_back(id);
   for (uint64_t id : ids) End(id, status);
   releasing_.clear();
+  PublishLoad();
   bool stopping;
   {
     std::unique_lock lock(mutex_);
@@ -385,26 +477,6 @@ void NodeLoop::Fail(const absl::Status& status) {
   } else if (on_failure_) {
     on_failure_(status);
   }
-}
-
-void NodeLoop::Load(std::function<void(NodeLoad)> done) {
-  Post([this, done = std::move(done)](uint64_t) {
-    NodeLoad load;
-    if (health().ok()) {
-      load = counters_;
-      load.free_blocks = pool_.free();
-      load.total_blocks = pool_.capacity();
-      load.waiting = static_cast<int>(waiting_.size());
-      for (uint64_t id : running_) {
-        const Sequence::State state = sequences_.at(id)->state;
-        const bool reserved =
-            state == Sequence::State::kReserved || state == Sequence::State::kArriving;
-        ++(reserved ? load.reservations : load.running);
-      }
-      load.kv_projections = engine_.kv_projections();
-    }
-    done(load);
-  });
 }
 
 }  // namespace headway

@@ -32,6 +32,8 @@ struct NodeOptions {
   int max_chunk = 0;  // tokens of one prompt in one step; 0: as many as a step has rows
   // A reservation lives this long unless the request says less; also the upper limit.
   int64_t max_lease_ms = kMaxLeaseSeconds * int64_t{1000};
+  // A node on which something has waited this long for a step to end is not healthy.
+  double stuck_seconds = kDefaultStuckSeconds;
   // Identifies this start of the node: KV writes meant for an earlier one are refused.
   uint64_t epoch = 1;
 };
@@ -73,13 +75,20 @@ class NodeLoop {
   // Ends a sequence with Cancelled within two steps; its blocks are free again then. No effect on
   // an ended one.
   void Cancel(uint64_t handle);
+  void Renew(RenewTask task);
   // Gives back a reservation that nobody decodes. Epoch 0: of any.
   void Release(uint64_t reservation_id, uint64_t epoch);
-  // Calls `done` with a snapshot; at once when the loop has ended.
-  void Load(std::function<void(NodeLoad)> done);
+  // A snapshot, as of the last decisions. Waits for nothing: not for the step under way.
+  // Thread-safe.
+  NodeLoad load() const;
 
-  // Why the group broke; OK while it works. Thread-safe.
+  // OK while the node should get requests: a step has completed recently, or nothing waits for one.
+  // Else Unavailable with the reason: the group broke, a step takes longer than stuck_seconds, the
+  // node drains. Thread-safe.
   absl::Status health() const;
+  // Refuses new work from now on, but for Decode of what was reserved before, and waits until
+  // nothing is under way; false when that takes longer. Thread-safe.
+  bool Drain(double seconds);
   // Called (on the loop's thread) when the group breaks.
   void OnFailure(std::function<void(const absl::Status&)> callback) {
     on_failure_ = std::move(callback);
@@ -97,15 +106,26 @@ class NodeLoop {
     BatchSpan::Logits logits;
   };
 
-  uint64_t Post(std::function<void(uint64_t)> action);
+  enum class Posted { kTask, kControl };  // whether it counts as waiting
+  uint64_t Post(Posted kind, std::function<void(uint64_t)> action);
   void Wait();
   bool DrainInbox();
+  bool ExecuteCommand();
+  void PublishLoad();
+  void EndTurn(bool stepped);
+  absl::Status broken() const;
+  // These need the lock.
+  int64_t StalledNanos() const;
+  bool IdleLocked() const;
   absl::Status Enqueue(SequencePtr sequence);
+  absl::Status CheckSequence(const std::vector<int32_t>& prompt,
+                             const SamplingParams& sampling) const;
   absl::Status CheckTokens(const std::vector<int32_t>& tokens, int more) const;
   bool InVocabulary(int32_t token) const;
   absl::Status OutsideVocabulary(const std::string& name, int32_t token) const;
   AdmissionSnapshot Snapshot() const;
   void ExpireLeases();
+  int64_t LeaseMillis(int64_t asked) const;
   void StartWaiting();
   void Begin(Sequence& sequence);
   void BeginPush(Sequence& sequence);
@@ -150,17 +170,24 @@ class NodeLoop {
   std::vector<Sequence*> ready_;
   std::vector<RunnableSequence> runnable_;
   std::vector<int> counts_;
-  NodeLoad counters_;
+  NodeLoad counters_;      // what is counted since the start; the rest unset
+  int drained_tasks_ = 0;  // taken off the inbox and not in load_ yet
   bool tracing_ = false;
 
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable idle_;
   std::vector<std::function<void()>> inbox_;  // guarded by mutex_
-  bool stop_ = false;                         // guarded by mutex_
-  absl::Status health_;                       // guarded by mutex_
-  bool ended_ = false;                        // guarded by mutex_: nobody drains the inbox any more
-  uint64_t next_id_ = 1;                      // guarded by mutex_
+  int posted_tasks_ = 0;                      // guarded by mutex_: those not in load_ yet
+  NodeLoad load_;                             // guarded by mutex_
+  bool busy_ = false;           // guarded by mutex_: something waits for a step or turn
+  int64_t progress_nanos_ = 0;  // guarded by mutex_: when a step ended, or busy_ began
+  bool draining_ = false;       // guarded by mutex_
+  bool stop_ = false;           // guarded by mutex_
+  absl::Status broken_;         // guarded by mutex_
+  bool ended_ = false;          // guarded by mutex_: nobody drains the inbox any more
+  uint64_t next_id_ = 1;        // guarded by mutex_
   std::function<void(const absl::Status&)> on_failure_;
 };
 

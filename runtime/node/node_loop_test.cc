@@ -4,7 +4,9 @@
 #include "runtime/node/node_loop.h"
 
 #include <cmath>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -12,6 +14,8 @@
 
 #include "gmock/gmock.h"
 #include "runtime/base/clock.h"
+#include "runtime/cluster/error_details.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/node/local_group.h"
 #include "runtime/node/recording_sink.h"
 #include "runtime/transfer/local_transport.h"
@@ -72,10 +76,12 @@ class NodeLoopTest : public ::testing::Test {
     return {.max_tokens = max_tokens, .ignore_eos = true, .logprobs = 0};
   }
 
-  NodeLoad LoadOf(NodeLoop& loop) {
-    Answer<NodeLoad> answer;
-    loop.Load([done = answer.Callback()](NodeLoad load) { done(load); });
-    return *answer.Wait();
+  // What a node says after it has done all that it was asked before.
+  static NodeLoad LoadOf(NodeLoop& loop) {
+    Answer<int64_t> done;
+    loop.Renew({.done = done.Callback()});
+    EXPECT_TRUE(absl::IsNotFound(done.Wait().status()));
+    return loop.load();
   }
   // Looks until all blocks are free; a block that leaks makes this test hang, and time out.
   void WaitIdle(NodeLoop& loop) {
@@ -342,6 +348,7 @@ TEST_F(NodeLoopTest, AReservationEndsWithItsLease) {
        .manifest = {.reservation_id = grant.Wait()->reservation_id, .epoch = grant.Wait()->epoch},
        .sink = &sink});
   EXPECT_EQ(sink.Wait().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CauseOf(sink.Wait()), FailureCause::kReservationLost);
 }
 
 TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
@@ -392,6 +399,7 @@ TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
   EXPECT_TRUE(decode_with([](Manifest&) {}, 162).ok());
   WaitIdle(decode->loop());
   WaitIdle(prefill->loop());
+  EXPECT_EQ(decode->loop().load().kv_messages_refused, 0);
 }
 
 TEST_F(NodeLoopTest, ATransferThatNeverComesEndsWithTheLease) {
@@ -410,7 +418,7 @@ TEST_F(NodeLoopTest, ATransferThatNeverComesEndsWithTheLease) {
                          .sink = &sink});
   EXPECT_EQ(LoadOf(decode->loop()).reservations, 1);
   clock_.AdvanceSeconds(1.1);
-  EXPECT_EQ(sink.Wait().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(CauseOf(sink.Wait()), FailureCause::kReservationLost) << sink.Wait();
   WaitIdle(decode->loop());
 }
 
@@ -426,7 +434,12 @@ TEST_F(NodeLoopTest, RefusesWhatItCannotServeAndGoesOn) {
   EXPECT_EQ(status_of({-1}, 4).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status_of({0, 163}, 4).message()), HasSubstr("163"));
   EXPECT_EQ(status_of({1}, 96).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status_of({1}, 0).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(status_of({1}, 2).ok());
+  RecordingSink unset;
+  group->loop().Generate(
+      {.prompt = {1}, .sampling = {.top_p = 0, .max_tokens = 2}, .sink = &unset});
+  EXPECT_EQ(unset.Wait().code(), absl::StatusCode::kInvalidArgument);
   Answer<ReservationGrant> grant;
   group->loop().Reserve({.prompt_tokens = 1, .max_tokens = 1, .done = grant.Callback()});
   EXPECT_EQ(grant.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
@@ -498,6 +511,241 @@ TEST_F(NodeLoopTest, WhatIsUnderWayEndsWhenTheNodeStops) {
   RecordingSink late;
   group->loop().Generate({.prompt = Prompt(0), .sampling = Greedy(1), .sink = &late});
   EXPECT_EQ(late.Wait().code(), absl::StatusCode::kUnavailable);
+}
+
+// What stops every step while it is shut, as a rank does that hangs.
+class Gate {
+ public:
+  void Shut() {
+    std::lock_guard lock(mutex_);
+    open_ = false;
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+    --waiting_;
+  }
+  void WaitForSomebody() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !open_ && waiting_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = true;
+  int waiting_ = 0;
+};
+
+class GatedCommunicator : public Communicator {
+ public:
+  GatedCommunicator(std::unique_ptr<Communicator> real, Gate& gate)
+      : real_(std::move(real)), gate_(gate) {}
+  int rank() const override { return real_->rank(); }
+  int size() const override { return real_->size(); }
+  absl::Status Barrier() override { return real_->Barrier(); }
+  absl::Status Broadcast(int root, std::span<std::byte> bytes) override {
+    if (rank() == root) gate_.Pass();
+    return real_->Broadcast(root, bytes);
+  }
+  absl::Status Gather(int root, std::span<const std::byte> mine, std::span<const int64_t> sizes,
+                      std::byte* all) override {
+    return real_->Gather(root, mine, sizes, all);
+  }
+  absl::Status AllToAll(std::span<const std::byte> send, std::span<const int64_t> send_sizes,
+                        std::byte* recv, std::span<const int64_t> recv_sizes) override {
+    return real_->AllToAll(send, send_sizes, recv, recv_sizes);
+  }
+  void Abort(const std::string& reason) override { real_->Abort(reason); }
+
+ private:
+  const std::unique_ptr<Communicator> real_;
+  Gate& gate_;
+};
+
+TEST_F(NodeLoopTest, ANodeIsWellWhileItsStepsAreOnlySlow) {
+  Gate gate;
+  LocalGroupOptions options = Options(NodeRole::kMixed, 2);
+  options.node.stuck_seconds = 60;
+  options.wrap_communicator = [&](std::unique_ptr<Communicator> real) {
+    return std::make_unique<GatedCommunicator>(std::move(real), gate);
+  };
+  std::unique_ptr<LocalGroup> group = Start(options);
+  NodeLoop& loop = group->loop();
+  // Nothing waits: a node that has not done anything for long is well.
+  clock_.AdvanceSeconds(1000);
+  EXPECT_TRUE(loop.health().ok()) << loop.health();
+  EXPECT_EQ(loop.load().stalled_ms, 0);
+
+  gate.Shut();
+  RecordingSink first, second;
+  loop.Generate({.prompt = Prompt(0), .sampling = Greedy(2), .sink = &first});
+  gate.WaitForSomebody();
+  loop.Generate({.prompt = Prompt(1), .sampling = Greedy(2), .sink = &second});
+  clock_.AdvanceSeconds(59);
+  EXPECT_TRUE(loop.health().ok()) << loop.health();
+  // Answered while the step runs, with what the loop has not seen yet.
+  EXPECT_EQ(loop.load().stalled_ms, 59'000);
+  EXPECT_EQ(loop.load().running, 1);
+  EXPECT_EQ(loop.load().waiting, 1);
+  EXPECT_EQ(loop.load().free_blocks, 23);
+  clock_.AdvanceSeconds(1);
+  EXPECT_TRUE(absl::IsUnavailable(loop.health())) << loop.health();
+  EXPECT_THAT(std::string(loop.health().message()), HasSubstr("no step has ended for 60 s"));
+
+  // A step that ends after all makes it well again.
+  gate.Open();
+  EXPECT_TRUE(first.Wait().ok());
+  EXPECT_TRUE(second.Wait().ok());
+  WaitIdle(loop);
+  EXPECT_TRUE(loop.health().ok()) << loop.health();
+}
+
+TEST_F(NodeLoopTest, ABrokenNodeSaysSo) {
+  std::vector<Communicator*> comms;
+  LocalGroupOptions options = Options(NodeRole::kMixed, 2);
+  options.wrap_communicator = [&](std::unique_ptr<Communicator> real) {
+    comms.push_back(real.get());
+    return real;
+  };
+  std::unique_ptr<LocalGroup> group = Start(options);
+  comms[1]->Abort("rank 1 was killed");
+  RecordingSink sink;
+  group->loop().Generate({.prompt = Prompt(0), .sampling = Greedy(2), .sink = &sink});
+  EXPECT_TRUE(absl::IsUnavailable(sink.Wait()));
+  EXPECT_TRUE(absl::IsUnavailable(group->loop().health()));
+  EXPECT_THAT(std::string(group->loop().health().message()), HasSubstr("rank 1 was killed"));
+}
+
+TEST_F(NodeLoopTest, ARenewedReservationLivesOn) {
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+  const auto renew = [](NodeLoop& loop, uint64_t id, uint64_t epoch, int64_t lease_ms) {
+    Answer<int64_t> answer;
+    loop.Renew(
+        {.reservation_id = id, .epoch = epoch, .lease_ms = lease_ms, .done = answer.Callback()});
+    return answer.Wait();
+  };
+  Answer<ReservationGrant> grant;
+  decode->loop().Reserve(
+      {.prompt_tokens = 37, .max_tokens = 4, .lease_ms = 1000, .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok());
+  const uint64_t id = grant.Wait()->reservation_id, epoch = grant.Wait()->epoch;
+  for (int i = 0; i < 3; ++i) {
+    clock_.AdvanceSeconds(0.9);
+    EXPECT_EQ(renew(decode->loop(), id, epoch, 1000).value_or(-1), 1000);
+  }
+  EXPECT_EQ(renew(decode->loop(), id, epoch, 1'000'000).value_or(-1), 120'000) << "the upper limit";
+  EXPECT_EQ(renew(decode->loop(), id, epoch, 1000).value_or(-1), 1000);
+  // Another start's reservation of that name is not this one.
+  const absl::Status stale = renew(decode->loop(), id, epoch + 1, 1000).status();
+  EXPECT_TRUE(absl::IsNotFound(stale)) << stale;
+  EXPECT_EQ(CauseOf(stale), FailureCause::kReservationLost);
+  clock_.AdvanceSeconds(1.1);
+  WaitIdle(decode->loop());
+  const absl::Status late = renew(decode->loop(), id, epoch, 1000).status();
+  EXPECT_EQ(CauseOf(late), FailureCause::kReservationLost) << late;
+}
+
+TEST_F(NodeLoopTest, APrefillEndsWithItsLeaseUnlessThatIsRenewed) {
+  Gate gate;
+  LocalGroupOptions options = Options(NodeRole::kPrefill, 2);
+  options.wrap_communicator = [&](std::unique_ptr<Communicator> real) {
+    return std::make_unique<GatedCommunicator>(std::move(real), gate);
+  };
+  for (bool renewed : {true, false}) {
+    SCOPED_TRACE(renewed);
+    std::unique_ptr<LocalGroup> prefill = Start(options);
+    std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+    Answer<ReservationGrant> grant;
+    decode->loop().Reserve({.prompt_tokens = 37, .max_tokens = 4, .done = grant.Callback()});
+    ASSERT_TRUE(grant.Wait().ok());
+    ReservationGrant target = *grant.Wait();
+    target.lease_ms = 1000;
+    gate.Shut();
+    Answer<PrefillResult> prefilled;
+    prefill->loop().Prefill({.prompt = sequences_[0],
+                             .sampling = Greedy(4),
+                             .target = target,
+                             .done = prefilled.Callback()});
+    gate.WaitForSomebody();
+    clock_.AdvanceSeconds(1.1);
+    Answer<int64_t> renewal;
+    if (renewed) {
+      // Heard after the step, and still in time.
+      prefill->loop().Renew({.reservation_id = target.reservation_id,
+                             .epoch = target.epoch,
+                             .lease_ms = 1000,
+                             .done = renewal.Callback()});
+    }
+    gate.Open();
+    const absl::Status status = prefilled.Wait().status();
+    if (renewed) {
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(renewal.Wait().ok()) << renewal.Wait().status();
+    } else {
+      EXPECT_EQ(CauseOf(status), FailureCause::kReservationLost) << status;
+    }
+    WaitIdle(prefill->loop());
+  }
+}
+
+TEST_F(NodeLoopTest, AFailedTransferBlamesTheDecodeNode) {
+  std::unique_ptr<LocalGroup> prefill = Start(NodeRole::kPrefill, 1);
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+  Answer<ReservationGrant> grant;
+  decode->loop().Reserve({.prompt_tokens = 37, .max_tokens = 4, .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok());
+  decode.reset();
+  Answer<PrefillResult> prefilled;
+  prefill->loop().Prefill({.prompt = sequences_[0],
+                           .sampling = Greedy(4),
+                           .target = *grant.Wait(),
+                           .done = prefilled.Callback()});
+  const absl::Status status = prefilled.Wait().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(CauseOf(status), FailureCause::kTargetUnreachable) << status;
+  EXPECT_TRUE(prefill->loop().health().ok());
+  WaitIdle(prefill->loop());
+}
+
+TEST_F(NodeLoopTest, ADrainingNodeTakesUpWhatItReservedAndNothingNew) {
+  std::unique_ptr<LocalGroup> prefill = Start(NodeRole::kPrefill, 1);
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+  Answer<ReservationGrant> grant;
+  decode->loop().Reserve({.prompt_tokens = 37, .max_tokens = 4, .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok());
+  EXPECT_FALSE(decode->loop().Drain(0)) << "something is reserved";
+  EXPECT_TRUE(absl::IsUnavailable(decode->loop().health()));
+  Answer<ReservationGrant> refused;
+  decode->loop().Reserve({.prompt_tokens = 37, .max_tokens = 4, .done = refused.Callback()});
+  EXPECT_TRUE(absl::IsUnavailable(refused.Wait().status())) << refused.Wait().status();
+
+  Answer<PrefillResult> prefilled;
+  prefill->loop().Prefill({.prompt = sequences_[0],
+                           .sampling = Greedy(4),
+                           .target = *grant.Wait(),
+                           .done = prefilled.Callback()});
+  ASSERT_TRUE(prefilled.Wait().ok()) << prefilled.Wait().status();
+  RecordingSink sink;
+  decode->loop().Decode({.prompt = sequences_[0],
+                         .first_token = prefilled.Wait()->first.token,
+                         .sampling = Greedy(4),
+                         .manifest = prefilled.Wait()->manifest,
+                         .sink = &sink});
+  EXPECT_TRUE(decode->loop().Drain(60));
+  EXPECT_TRUE(sink.Wait().ok());
+  EXPECT_EQ(sink.events().size(), 3u);
+  EXPECT_TRUE(prefill->loop().Drain(60));
+  Answer<ScoreResult> score;
+  prefill->loop().Score({.ids = {1, 2}, .done = score.Callback()});
+  EXPECT_TRUE(absl::IsUnavailable(score.Wait().status()));
 }
 
 }  // namespace

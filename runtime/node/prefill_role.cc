@@ -3,19 +3,37 @@
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/node/node_loop.h"
 
 namespace headway {
+namespace {
+
+// The loop ends a send whose lease has run out; a rank has no deadline of its own, since renewals
+// do not reach it.
+constexpr int64_t kUntilEnded = int64_t{1} << 60;
+
+// What a rank's sender says of a transfer that failed. A peer that is gone, takes nothing, or not
+// in time, is no fault of this node.
+absl::Status SendFailure(absl::StatusCode code, const std::string& text) {
+  const bool unreachable = code == absl::StatusCode::kUnavailable ||
+                           code == absl::StatusCode::kDeadlineExceeded ||
+                           code == absl::StatusCode::kResourceExhausted;
+  return unreachable ? WithCause(absl::UnavailableError(text), FailureCause::kTargetUnreachable)
+                     : absl::Status(code, text);
+}
+
+}  // namespace
 
 uint64_t NodeLoop::Prefill(PrefillTask task) {
-  return Post([this, task = std::move(task)](uint64_t id) mutable {
+  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       if (options_.role != NodeRole::kPrefill) {
         return absl::FailedPreconditionError(absl::StrCat(
             "Prefill needs a prefill node; this is a ", NodeRoleName(options_.role), " node"));
       }
-      HEADWAY_RETURN_IF_ERROR(health());
-      HEADWAY_RETURN_IF_ERROR(CheckTokens(task.prompt, task.sampling.max_tokens));
+      HEADWAY_RETURN_IF_ERROR(broken());
+      HEADWAY_RETURN_IF_ERROR(CheckSequence(task.prompt, task.sampling));
       const ReservationGrant& target = task.target;
       if (target.reservation_id == 0 || target.degree < 1 ||
           static_cast<int>(target.rank_addresses.size()) != target.degree ||
@@ -40,6 +58,9 @@ uint64_t NodeLoop::Prefill(PrefillTask task) {
       sequence->pushed_blocks = target.first_block;
       const uint64_t reservation = target.reservation_id;
       sequence->reservation = std::move(task.target);
+      sequence->reservation.lease_ms = LeaseMillis(sequence->reservation.lease_ms);
+      sequence->lease_deadline_nanos =
+          clock_.NowNanos() + sequence->reservation.lease_ms * 1'000'000;
       sequence->prefill_done = task.done;
       HEADWAY_RETURN_IF_ERROR(Enqueue(std::move(sequence)));
       by_reservation_[reservation] = id;
@@ -59,7 +80,7 @@ void NodeLoop::BeginPush(Sequence& sequence) {
                                   .peer_addresses = target.rank_addresses,
                                   .block_table = sequence.blocks.ids(),
                                   .first_block = target.first_block,
-                                  .lease_nanos = target.lease_ms * 1'000'000});
+                                  .lease_nanos = kUntilEnded});
 }
 
 void NodeLoop::HandleDeparture(Sequence& sequence, std::span<const SendReport> ranks) {
@@ -70,8 +91,8 @@ void NodeLoop::HandleDeparture(Sequence& sequence, std::span<const SendReport> r
     const SendReport& report = ranks[rank];
     if (report.code != 0) {
       End(sequence.id,
-          absl::Status(static_cast<absl::StatusCode>(report.code),
-                       absl::StrCat("KV transfer from prefill rank ", rank, ": ", report.message)));
+          SendFailure(static_cast<absl::StatusCode>(report.code),
+                      absl::StrCat("KV transfer from prefill rank ", rank, ": ", report.message)));
       return;
     }
     done &= report.done != 0;

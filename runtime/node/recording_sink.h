@@ -1,6 +1,7 @@
 #ifndef HEADWAY_RUNTIME_NODE_RECORDING_SINK_H_
 #define HEADWAY_RUNTIME_NODE_RECORDING_SINK_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -9,13 +10,23 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/check.h"
 #include "runtime/request/token_sink.h"
 
 namespace headway {
 
+// How long the two below wait for something to happen, unless told otherwise.
+inline constexpr double kAnswerSeconds = 40;
+
 // Keeps what a sequence delivers until somebody waits for it. Thread-safe.
 class RecordingSink : public TokenSink {
  public:
+  // `seconds`: how long its waits take for the next token or the end.
+  explicit RecordingSink(double seconds = kAnswerSeconds) : seconds_(seconds) {}
+  // A sequence that has not ended in time still writes here: there is no going on.
+  ~RecordingSink() override { HEADWAY_CHECK(!overdue_); }
+
   void OnToken(TokenEvent event) override {
     std::unique_lock lock(mutex_);
     events_.push_back(std::move(event));
@@ -28,16 +39,22 @@ class RecordingSink : public TokenSink {
     changed_.notify_all();
   }
 
-  // Waits for the end.
+  // Waits for the end; DeadlineExceeded when nothing comes for too long.
   absl::Status Wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
+    while (!done_) {
+      if (!WaitForMore(lock)) {
+        return absl::DeadlineExceededError(absl::StrCat("no token and no end for ", seconds_,
+                                                        " s, after ", events_.size(), " tokens"));
+      }
+    }
     return status_;
   }
-  // Waits for `count` tokens or the end, whichever comes first.
+  // Waits for `count` tokens or the end, whichever comes first; no longer than Wait.
   void WaitForTokens(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ || events_.size() >= count; });
+    while (!done_ && events_.size() < count && WaitForMore(lock)) {
+    }
   }
 
   // After the end.
@@ -49,10 +66,19 @@ class RecordingSink : public TokenSink {
   }
 
  private:
+  bool WaitForMore(std::unique_lock<std::mutex>& lock) {
+    overdue_ =
+        !changed_.wait_for(lock, std::chrono::duration<double>(seconds_),
+                           [this, had = events_.size()] { return done_ || events_.size() > had; });
+    return !overdue_;
+  }
+
+  const double seconds_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<TokenEvent> events_;
   bool done_ = false;
+  bool overdue_ = false;
   absl::Status status_;
 };
 
@@ -60,6 +86,11 @@ class RecordingSink : public TokenSink {
 template <class T>
 class Answer {
  public:
+  // `seconds`: how long Wait takes.
+  explicit Answer(double seconds = kAnswerSeconds) : seconds_(seconds) {}
+  // An answer that has not come in time would still be written here: there is no going on.
+  ~Answer() { HEADWAY_CHECK(!overdue_); }
+
   std::function<void(absl::StatusOr<T>)> Callback() {
     return [this](absl::StatusOr<T> value) {
       std::unique_lock lock(mutex_);
@@ -68,9 +99,13 @@ class Answer {
       changed_.notify_all();
     };
   }
+  // DeadlineExceeded when none comes.
   absl::StatusOr<T>& Wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return there_; });
+    overdue_ = !changed_.wait_for(lock, std::chrono::duration<double>(seconds_),
+                                  [this] { return there_; });
+    if (overdue_)
+      value_ = absl::DeadlineExceededError(absl::StrCat("no answer in ", seconds_, " s"));
     return value_;
   }
   bool there() {
@@ -79,9 +114,11 @@ class Answer {
   }
 
  private:
+  const double seconds_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool there_ = false;
+  bool overdue_ = false;
   absl::StatusOr<T> value_ = absl::UnknownError("no answer yet");
 };
 

@@ -42,10 +42,12 @@ struct Sequence {
 
   // kPrefill: where its KV goes. kDecode: its own reservation.
   ReservationGrant reservation;
-  int64_t lease_deadline_nanos = 0;
-  bool transfer_open = false;  // a receive (kDecode) or send (kPrefill) is open on the ranks
-  int pushed_blocks = 0;       // kPrefill: blocks that went out
-  Manifest manifest;           // kDecode: what must arrive
+  int64_t lease_deadline_nanos = 0;  // of both
+  bool transfer_open = false;        // a receive (kDecode) or send (kPrefill) is open on the ranks
+  int pushed_blocks = 0;             // kPrefill: blocks that went out
+  Manifest manifest;                 // kDecode: what must arrive
+  std::vector<int64_t>
+      refused;  // kDecode: messages refused by each rank, as far as they are counted
   PrefillResult prefill_result;
   ScoreResult score_result;
   int score_top = 0;

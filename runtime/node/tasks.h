@@ -14,6 +14,10 @@
 
 namespace headway {
 
+// How long a step may take before the node counts as stuck, unless configured otherwise. Longer
+// than any step takes that is only slow.
+inline constexpr int kDefaultStuckSeconds = 120;
+
 // What a node is asked, in its own words (the gRPC service translates). Callbacks are called once,
 // on the node's loop thread, and must not block.
 
@@ -34,6 +38,14 @@ struct ReserveTask {
   int64_t lease_ms = 0;
   uint64_t reservation_id = 0;  // 0: the node chooses
   std::function<void(absl::StatusOr<ReservationGrant>)> done;
+};
+
+// Begins the lease of a reservation anew; `done` gets the lease granted, or NotFound.
+struct RenewTask {
+  uint64_t reservation_id = 0;
+  uint64_t epoch = 0;
+  int64_t lease_ms = 0;
+  std::function<void(absl::StatusOr<int64_t>)> done;
 };
 
 struct NodeTimings {
@@ -92,6 +104,7 @@ struct ScoreTask {
   std::function<void(absl::StatusOr<ScoreResult>)> done;
 };
 
+// As headway.v1.NodeLoad.
 struct NodeLoad {
   int free_blocks = 0;
   int total_blocks = 0;
@@ -101,7 +114,8 @@ struct NodeLoad {
   int64_t kv_bytes_received = 0;
   int64_t kv_bytes_sent = 0;
   int64_t kv_projections = 0;
-  int64_t kv_runs_refused = 0;
+  int64_t kv_messages_refused = 0;
+  int64_t stalled_ms = 0;
 };
 
 }  // namespace headway

@@ -67,26 +67,6 @@ absl::Status ValidatePrompt(std::span<const int32_t> tokens, size_t fewest,
   return ValidateTokens("prompt", tokens, limits.vocabulary);
 }
 
-absl::Status ValidateSampling(const SamplingParams& sampling, int32_t vocabulary) {
-  HEADWAY_RETURN_IF_ERROR(Within("temperature", sampling.temperature, 0.0f, kMaxTemperature));
-  if (sampling.top_k < 0) return OutOfRange("top_k", sampling.top_k, "0 (off) or more");
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
-    return OutOfRange("top_p", sampling.top_p, "above 0, at most 1");
-  }
-  if (sampling.max_tokens < 1) return OutOfRange("max_tokens", sampling.max_tokens, "1 or more");
-  if (sampling.min_tokens < 0 || sampling.min_tokens > sampling.max_tokens) {
-    return OutOfRange("min_tokens", sampling.min_tokens,
-                      absl::StrCat("0 to max_tokens, which is ", sampling.max_tokens));
-  }
-  HEADWAY_RETURN_IF_ERROR(Within("logprobs", sampling.logprobs, -1, kMaxLogprobs));
-  if (sampling.stop_token_ids.size() > kMaxStopTokens) {
-    return absl::InvalidArgumentError(absl::StrCat("stop_token_ids has ",
-                                                   sampling.stop_token_ids.size(),
-                                                   " entries, must have at most ", kMaxStopTokens));
-  }
-  return ValidateTokens("stop_token_ids", sampling.stop_token_ids, vocabulary);
-}
-
 absl::Status ValidateStop(std::span<const std::string> stop, bool has_tokenizer) {
   if (stop.size() > kMaxStopStrings) {
     return absl::InvalidArgumentError(
@@ -124,6 +104,26 @@ absl::Status ValidatePositions(int64_t prompt_tokens, int64_t max_tokens,
 }
 
 }  // namespace
+
+absl::Status ValidateSampling(const SamplingParams& sampling, int32_t vocabulary) {
+  HEADWAY_RETURN_IF_ERROR(Within("temperature", sampling.temperature, 0.0f, kMaxTemperature));
+  if (sampling.top_k < 0) return OutOfRange("top_k", sampling.top_k, "0 (off) or more");
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
+    return OutOfRange("top_p", sampling.top_p, "above 0, at most 1");
+  }
+  if (sampling.max_tokens < 1) return OutOfRange("max_tokens", sampling.max_tokens, "1 or more");
+  if (sampling.min_tokens < 0 || sampling.min_tokens > sampling.max_tokens) {
+    return OutOfRange("min_tokens", sampling.min_tokens,
+                      absl::StrCat("0 to max_tokens, which is ", sampling.max_tokens));
+  }
+  HEADWAY_RETURN_IF_ERROR(Within("logprobs", sampling.logprobs, -1, kMaxLogprobs));
+  if (sampling.stop_token_ids.size() > kMaxStopTokens) {
+    return absl::InvalidArgumentError(absl::StrCat("stop_token_ids has ",
+                                                   sampling.stop_token_ids.size(),
+                                                   " entries, must have at most ", kMaxStopTokens));
+  }
+  return ValidateTokens("stop_token_ids", sampling.stop_token_ids, vocabulary);
+}
 
 absl::Status ValidateGenerate(const GenerateRequest& request, const ModelLimits& limits) {
   HEADWAY_RETURN_IF_ERROR(ValidateId(request.id));

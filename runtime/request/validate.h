@@ -32,6 +32,8 @@ struct ModelLimits {
 // FailedPrecondition: stop strings without a tokenizer. ResourceExhausted: more positions than a KV
 // pool holds, even an empty one.
 absl::Status ValidateGenerate(const GenerateRequest& request, const ModelLimits& limits);
+// The sampling fields alone, as a node checks them that trusts no caller.
+absl::Status ValidateSampling(const SamplingParams& sampling, int32_t vocabulary);
 absl::Status ValidateScore(const ScoreRequest& request, const ModelLimits& limits);
 
 // max_tokens of a request that names none: the default, or what the limits leave after a prompt of

@@ -1,5 +1,7 @@
 #include "runtime/router/node_messages.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace headway {
 namespace {
 
@@ -29,12 +31,14 @@ v1::ReserveRequest ReserveMessage(const GenerateRequest& request, const std::str
   return message;
 }
 
-v1::PrefillRequest PrefillMessage(const GenerateRequest& request, const v1::Reservation& target) {
+v1::PrefillRequest PrefillMessage(const GenerateRequest& request, const std::string& numerics_id,
+                                  const v1::Reservation& target) {
   v1::PrefillRequest message;
   message.set_request_id(request.id);
   message.mutable_prompt()->Assign(request.prompt.begin(), request.prompt.end());
   SetSampling(request.sampling, *message.mutable_sampling());
   *message.mutable_target() = target;
+  message.set_numerics_id(numerics_id);
   message.set_trace(request.trace);
   return message;
 }
@@ -63,17 +67,20 @@ v1::NodeGenerateRequest GenerateMessage(const GenerateRequest& request,
   return message;
 }
 
-v1::ScoreTokensRequest ScoreMessage(const ScoreRequest& request) {
+v1::ScoreTokensRequest ScoreMessage(const ScoreRequest& request, const std::string& numerics_id) {
   v1::ScoreTokensRequest message;
   message.set_request_id(request.id);
   message.mutable_ids()->Assign(request.tokens.begin(), request.tokens.end());
   message.set_top(request.top);
+  message.set_numerics_id(numerics_id);
   message.set_trace(request.trace);
   return message;
 }
 
-FinishReason FinishOf(const v1::Token& token) {
+absl::StatusOr<FinishReason> FinishOf(const v1::Token& token) {
   switch (token.finish()) {
+    case v1::TOKEN_FINISH_NONE:
+      return FinishReason::kNone;
     case v1::TOKEN_FINISH_STOP:
       return FinishReason::kStop;
     case v1::TOKEN_FINISH_LENGTH:
@@ -81,8 +88,36 @@ FinishReason FinishOf(const v1::Token& token) {
     case v1::TOKEN_FINISH_CANCELLED:
       return FinishReason::kCancelled;
     default:
-      return FinishReason::kNone;
+      return absl::InternalError(
+          absl::StrCat("token ", token.index(), " ends the output for reason ",
+                       static_cast<int>(token.finish()), ", which this router does not know"));
   }
+}
+
+absl::Status CheckReservation(const v1::Reservation& reservation, uint64_t asked_id) {
+  if (reservation.reservation_id() == asked_id && reservation.lease_ms() > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("granted reservation ", reservation.reservation_id(),
+                                          " for ", reservation.lease_ms(), " ms where ", asked_id,
+                                          " was asked for"));
+}
+
+absl::Status CheckPrefilled(const v1::PrefillReply& reply, const v1::Reservation& target) {
+  if (!reply.has_first()) return absl::InternalError("prefill answered without a first token");
+  if (reply.manifest().reservation_id() == target.reservation_id()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("prefill answered with a manifest for reservation ",
+                                          reply.manifest().reservation_id(), ", not ",
+                                          target.reservation_id()));
+}
+
+absl::Status CheckScores(const v1::ScoreTokensReply& reply, const ScoreRequest& request) {
+  const int positions = static_cast<int>(request.tokens.size()) - 1;
+  const int tops = request.top > 0 ? positions : reply.top_size();
+  if (reply.token_logprobs_size() == positions && reply.top_size() == tops) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("scores of ", reply.token_logprobs_size(),
+                                          " positions and alternatives of ", reply.top_size(),
+                                          " where ", positions, " were due"));
 }
 
 }  // namespace headway

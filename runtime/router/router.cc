@@ -10,9 +10,11 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/request/validate.h"
 #include "runtime/router/cluster_view.h"
+#include "runtime/router/leased_prefill.h"
 #include "runtime/router/node_messages.h"
 #include "runtime/router/output_text.h"
 
@@ -30,6 +32,9 @@ uint64_t RandomSeed() { return RandomBits() >> 11; }
 std::string RandomRequestId() {
   return absl::StrCat("r-", absl::Hex(RandomBits(), absl::kZeroPad16));
 }
+
+// Reservations that one request may lose before it gives up.
+constexpr int kMaxLostReservations = 3;
 
 // Whether an error is ours, not the client's and not that of a machine that is gone.
 bool IsFault(const absl::Status& status) {
@@ -68,8 +73,10 @@ class HeldReservation {
     // A node that refuses holds nothing; one whose answer nobody waited for may.
     held_ = reserved.ok() || absl::IsCancelled(reserved.status()) ||
             absl::IsDeadlineExceeded(reserved.status());
-    if (reserved.ok()) reservation_ = *std::move(reserved);
-    return reserved.status();
+    HEADWAY_RETURN_IF_ERROR(reserved.status());
+    reservation_ = *std::move(reserved);
+    return Annotate(CheckReservation(reservation_, request.reservation_id()),
+                    absl::StrCat("node ", node_.address()));
   }
 
   const v1::Reservation& get() const { return reservation_; }
@@ -178,8 +185,13 @@ class Router::Generation {
     outcome_.timings.prefill_node = prefill.address();
     router_.nodes_.NoteReserved(chosen->index, static_cast<int>(demand_.prompt_blocks));
     absl::StatusOr<v1::PrefillReply> prefilled =
-        prefill.Prefill(scope_, PrefillMessage(request_, reservation.get()));
-    if (!prefilled.ok()) return Failed(chosen->index, prefilled.status());
+        PrefillUnderLease(scope_, prefill, decode,
+                          PrefillMessage(request_, router_.nodes_.numerics_id(), reservation.get()),
+                          reservation.get().lease_ms());
+    if (!prefilled.ok()) return PrefillFailed(chosen->index, decode_index, prefilled.status());
+    HEADWAY_RETURN_IF_ERROR(At(prefill, CheckPrefilled(*prefilled, reservation.get())));
+    const absl::StatusOr<FinishReason> first_finish = FinishOf(prefilled->first());
+    if (!first_finish.ok()) return At(prefill, first_finish.status());
     outcome_.timings.queue_us = prefilled->timings().queue_us();
     outcome_.timings.prefill_us = prefilled->timings().compute_us();
     outcome_.timings.transfer_us = prefilled->timings().transfer_us();
@@ -187,7 +199,7 @@ class Router::Generation {
 
     // The decode node begins while the first token is on its way to the client.
     std::unique_ptr<TokenStream> stream;
-    if (prefilled->first().finish() == v1::TOKEN_FINISH_NONE) {
+    if (*first_finish == FinishReason::kNone) {
       stream = decode.Decode(scope_, DecodeMessage(request_, *prefilled));
     }
     v1::TokenBatch first;
@@ -231,7 +243,9 @@ class Router::Generation {
         outcome_.timings.first_token_us = MicrosSince(start_nanos_);
       }
       ++outcome_.output_tokens;
-      outcome_.finish = FinishOf(token);
+      const absl::StatusOr<FinishReason> finish = FinishOf(token);
+      if (!finish.ok()) return At(node, finish.status());
+      outcome_.finish = *finish;
       delta.text += text_->Take(token.id());
       delta.tokens.push_back(std::move(token));
       if (text_->stopped()) outcome_.finish = FinishReason::kStop;
@@ -243,8 +257,29 @@ class Router::Generation {
     return sink_.Write(std::move(delta));
   }
 
+  // What is wrong with a node's answer, with its name.
+  static absl::Status At(const NodeClient& node, const absl::Status& status) {
+    return Annotate(status, absl::StrCat("node ", node.address()));
+  }
+
+  // A prefill that failed may be the fault of where its KV should have gone.
+  absl::Status PrefillFailed(int prefill_index, int decode_index, const absl::Status& status) {
+    return Failed(
+        CauseOf(status) == FailureCause::kTargetUnreachable ? decode_index : prefill_index, status);
+  }
+
+  // A reservation that ran out is no node's fault: the request may reserve again, on any node.
+  absl::Status ReservationLost(const absl::Status& status) {
+    attempt_failed_ = ++lost_reservations_ < kMaxLostReservations;
+    last_failure_ = status;
+    return absl::UnavailableError(
+        absl::StrCat("generate: the request's KV reservation was lost, for the ",
+                     lost_reservations_, ". time; send the request again: ", status.message()));
+  }
+
   // Notes that a node failed. Its UNAVAILABLE lets the request try others.
   absl::Status Failed(int index, const absl::Status& status) {
+    if (CauseOf(status) == FailureCause::kReservationLost) return ReservationLost(status);
     router_.nodes_.ReportFailure(index, status);
     if (absl::IsUnavailable(status)) {
       attempt_failed_ = true;
@@ -277,6 +312,7 @@ class Router::Generation {
 
   bool attempt_failed_ = false;  // a node was UNAVAILABLE in this attempt
   std::vector<int> failed_;      // nodes that were, in this request
+  int lost_reservations_ = 0;
   absl::Status last_failure_;
 };
 
@@ -308,7 +344,7 @@ absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& i
   HEADWAY_ASSIGN_OR_RETURN(const ModelLimits limits, ClusterView(nodes_.Snapshot()).ScoreLimits());
   HEADWAY_RETURN_IF_ERROR(ValidateScore(request, limits));
   const int64_t blocks = BlocksFor(static_cast<int64_t>(request.tokens.size()));
-  const v1::ScoreTokensRequest message = ScoreMessage(request);
+  const v1::ScoreTokensRequest message = ScoreMessage(request, nodes_.numerics_id());
   std::vector<int> failed;
   absl::Status last_failure;
   while (true) {
@@ -320,6 +356,9 @@ absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& i
     absl::StatusOr<v1::ScoreTokensReply> reply =
         nodes_.client(node->index).ScoreTokens(scope, message);
     if (reply.ok()) {
+      if (absl::Status status = CheckScores(*reply, request); !status.ok()) {
+        return Annotate(status, absl::StrCat("node ", nodes_.client(node->index).address()));
+      }
       return ScoreOutcome{.token_ids = std::move(request.tokens), .scores = *std::move(reply)};
     }
     nodes_.ReportFailure(node->index, reply.status());

@@ -17,8 +17,9 @@
 namespace headway {
 
 struct RouterOptions {
-  // How long a decode node keeps blocks for a prompt that is being computed elsewhere.
-  double lease_seconds = kMaxLeaseSeconds;
+  // What reservations are asked for. They are renewed three times as often while the prompt waits
+  // and is computed, so this need only be longer than a router may be silent.
+  double lease_seconds = kLeaseSeconds;
   // How long giving a reservation back may take after its request has ended. What is not given
   // back in time runs out with its lease.
   double release_seconds = 5;

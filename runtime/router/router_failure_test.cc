@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/router/router_fixture.h"
 
 namespace headway {
@@ -197,6 +198,147 @@ TEST_F(RouterTest, RefusesAStreamThatIsNotWhole) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(c.text), HasSubstr(fakes_[0]->address())));
   }
+}
+
+TEST_F(RouterTest, AFailedTransferIsBlamedOnTheDecodeNode) {
+  const absl::Status kUnreachable = WithCause(absl::UnavailableError("KV transfer: peer is gone"),
+                                              FailureCause::kTargetUnreachable);
+  FakeNode& prefill =
+      AddNode(v1::NODE_ROLE_PREFILL,
+              {.tokens = {'a', 'b'}, .prefill = kUnreachable, .prefill_failures = 1});
+  FakeNode& first = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  FakeNode& second = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  const auto outcome = Generate(Ids({1}));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(answer_.text, "ab");
+  EXPECT_EQ(outcome->timings.decode_node, second.address());
+  EXPECT_EQ(outcome->timings.prefill_node, prefill.address());
+  EXPECT_THAT(first.events(), ElementsAre("Reserve", "Release"));
+  const std::vector<MemberSnapshot> members = nodes_->Snapshot();
+  EXPECT_TRUE(members[0].usable) << "the prefill node is well";
+  EXPECT_FALSE(members[1].usable);
+  EXPECT_TRUE(members[2].usable);
+}
+
+TEST_F(RouterTest, AReservationIsRenewedOnBothNodesWhileThePromptIsComputed) {
+  options_.lease_seconds = 0.15;
+  FakeNode& prefill = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .hold_prefill = true});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  std::thread node([&] {
+    decode.WaitFor("Renew", 2);
+    prefill.WaitFor("Renew", 2);
+    prefill.LetGo();
+  });
+  const auto outcome = Generate(Ids({1}));
+  node.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(answer_.text, "ab");
+  for (FakeNode* fake : {&prefill, &decode}) {
+    EXPECT_EQ(fake->last_renew().reservation_id(), decode.last_reserve().reservation_id());
+    EXPECT_EQ(fake->last_renew().epoch(), 7u);
+    EXPECT_EQ(fake->last_renew().lease_ms(), 150u);
+  }
+}
+
+TEST_F(RouterTest, AReservationThatIsLostMeanwhileIsMadeAnew) {
+  options_.lease_seconds = 0.03;
+  const absl::Status kLost =
+      WithCause(absl::NotFoundError("reservation 5 is not known"), FailureCause::kReservationLost);
+  FakeNode& prefill = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .hold_prefill = true});
+  FakeNode& decode =
+      AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}, .renew = kLost, .renew_failures = 1});
+  std::thread node([&] {
+    // The first prefill is ended; the second goes through.
+    prefill.WaitFor("cancelled");
+    prefill.WaitFor("waiting", 2);
+    prefill.LetGo();
+  });
+  const auto outcome = Generate(Ids({1}));
+  node.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(answer_.text, "ab");
+  EXPECT_TRUE(nodes_->Serving()) << "nobody is at fault";
+  EXPECT_EQ(decode.open_reservations(), 0);
+}
+
+TEST_F(RouterTest, AReservationThatIsLostAgainAndAgainIsUnavailable) {
+  const absl::Status kLost =
+      WithCause(absl::NotFoundError("reservation 5 is not known"), FailureCause::kReservationLost);
+  FakeNode& prefill = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .prefill = kLost});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  const absl::Status status = Generate(Ids({1})).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("reservation was lost"), HasSubstr("reservation 5 is not known")));
+  EXPECT_THAT(prefill.events(), ElementsAre("Prefill", "Prefill", "Prefill"));
+  EXPECT_EQ(decode.open_reservations(), 0);
+  EXPECT_TRUE(nodes_->Serving());
+}
+
+TEST_F(RouterTest, AReservationThatDecodeDoesNotKnowIsUnavailable) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}});
+  AddNode(v1::NODE_ROLE_DECODE,
+          {.tokens = {'a'},
+           .stream = WithCause(absl::NotFoundError("not known"), FailureCause::kReservationLost)});
+  const absl::Status status = Generate(Ids({1})).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("reservation was lost"));
+  EXPECT_TRUE(nodes_->Serving());
+}
+
+TEST_F(RouterTest, AReservationIsGivenBackUnderItsEpoch) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a'}, .prefill = absl::InternalError("no")});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {});
+  EXPECT_EQ(Generate(Ids({1})).status(), absl::InternalError("no"));
+  EXPECT_EQ(decode.last_release().epoch(), 7u);
+  EXPECT_EQ(decode.last_release().reservation_id(), decode.last_reserve().reservation_id());
+}
+
+TEST_F(RouterTest, AnswersThatDoNotFitAreErrorsNotCrashes) {
+  const auto kNewer = static_cast<v1::TokenFinish>(9);
+  const struct {
+    const char* fault;
+    FakeNode::Script prefill, decode;
+    const char* text;
+  } kCases[] = {
+      {"an unknown reason to end, with the only token",
+       {.tokens = {'a'}, .finish = kNewer},
+       {},
+       "for reason 9, which this router does not know"},
+      {"an unknown reason to end, later",
+       {.tokens = {'a', 'b'}},
+       {.tokens = {'a', 'b'}, .finish = kNewer},
+       "for reason 9, which this router does not know"},
+      {"no first token",
+       {.tokens = {'a', 'b'}, .without_first = true},
+       {},
+       "without a first token"},
+      {"no manifest", {.tokens = {'a', 'b'}, .without_manifest = true}, {}, "manifest for"},
+      {"another reservation", {.tokens = {'a', 'b'}}, {.wrong_reservation = 1}, "was asked for"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.fault);
+    fakes_.clear();
+    router_.reset();
+    nodes_.reset();
+    answer_ = {};
+    AddNode(v1::NODE_ROLE_PREFILL, c.prefill);
+    FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, c.decode);
+    const absl::Status status = Generate(Ids({1})).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(c.text), HasSubstr("node 127.0.0.1")));
+    EXPECT_EQ(decode.open_reservations(), 0);
+  }
+}
+
+TEST_F(RouterTest, ScoresThatAreNotWholeAreAnError) {
+  AddNode(v1::NODE_ROLE_MIXED, {.scores_missing = 1});
+  ScoreInput input;
+  input.prompt = std::vector<int32_t>{1, 2, 3};
+  const absl::Status status = router().Score(scope_, input).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("scores of 1 positions"));
 }
 
 }  // namespace

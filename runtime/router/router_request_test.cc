@@ -218,6 +218,7 @@ TEST_F(RouterTest, ScoresOnAPrefillNode) {
   EXPECT_THAT(broken.events(), ElementsAre("ScoreTokens"));
   EXPECT_THAT(prefill.last_score().ids(), ElementsAre(kTestStart, 'x', 'y'));
   EXPECT_EQ(prefill.last_score().top(), 3);
+  EXPECT_EQ(prefill.last_score().numerics_id(), "n-1");
   EXPECT_TRUE(prefill.last_score().trace());
 }
 

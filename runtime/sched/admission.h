@@ -25,7 +25,7 @@ struct AdmissionSnapshot {
 };
 
 // May a request of `blocks` and `tokens` enter the queue? ResourceExhausted with both numbers when
-// it could never fit, or (with "retry in ...") when the queue is full. Pure.
+// it could never fit, or (with a RetryDelaySeconds) when the queue is full. Pure.
 absl::Status DecideEnqueue(const AdmissionSnapshot& snapshot, const QueueLimits& limits, int blocks,
                            int64_t tokens);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "runtime/cluster/error_details.h"
 
 namespace headway {
 namespace {
@@ -16,6 +17,7 @@ TEST(AdmissionTest, RefusesAtOnceWhatCanNeverFit) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("11"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("10"));
+  EXPECT_EQ(RetryDelaySeconds(status), std::nullopt) << "later would be no better";
   EXPECT_TRUE(DecideEnqueue({.capacity_blocks = 10}, kLimits, 10, 1).ok());
 }
 
@@ -23,12 +25,15 @@ TEST(AdmissionTest, BoundsTheQueueByCountAndByTokens) {
   EXPECT_TRUE(
       DecideEnqueue({.capacity_blocks = 9, .waiting = 1, .waiting_tokens = 40}, kLimits, 1, 60)
           .ok());
-  EXPECT_EQ(DecideEnqueue({.capacity_blocks = 9, .waiting = 2}, kLimits, 1, 1).code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(
-      DecideEnqueue({.capacity_blocks = 9, .waiting = 1, .waiting_tokens = 40}, kLimits, 1, 61)
-          .code(),
-      absl::StatusCode::kResourceExhausted);
+  for (const absl::Status& full : {
+           DecideEnqueue({.capacity_blocks = 9, .waiting = 2}, kLimits, 1, 1),
+           DecideEnqueue({.capacity_blocks = 9, .waiting = 1, .waiting_tokens = 40}, kLimits, 1,
+                         61),
+       }) {
+    EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(full.message()), HasSubstr("retry in 1 s"));
+    EXPECT_EQ(RetryDelaySeconds(full), 1.0);
+  }
 }
 
 TEST(AdmissionTest, StartsWhenBlocksAndAPlaceAreFree) {

@@ -10,6 +10,7 @@
 #include "proto/headway/v1/inference.grpc.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/channel.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/cluster/grpc_status.h"
 
 namespace headway {
@@ -131,7 +132,9 @@ class GrpcClient : public Client {
     if (absl::IsCancelled(error) && !scope.cancelled()) {
       error = absl::UnavailableError("ended the call; it is stopping");
     }
-    return absl::IsUnavailable(error) ? Annotate(error, absl::StrCat("router ", address_)) : error;
+    return absl::IsUnavailable(error)
+               ? AnnotateKeepingDetails(error, absl::StrCat("router ", address_))
+               : error;
   }
 
   const std::string address_;

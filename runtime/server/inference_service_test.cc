@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "proto/headway/v1/inference.grpc.pb.h"
 #include "runtime/cluster/channel.h"
+#include "runtime/cluster/error_details.h"
 #include "runtime/cluster/fake_node.h"
 #include "runtime/router/test_text.h"
 #include "runtime/server/client.h"
@@ -285,6 +286,7 @@ TEST_F(InferenceServiceTest, MoreThanTheLimitIsRefusedAtOnce) {
         client().GetModel(scope_).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(std::string(status.message()), HasSubstr("its limit is 1"));
+    EXPECT_EQ(RetryDelaySeconds(status), 1.0);
   }
   node.LetGo();
   first.join();

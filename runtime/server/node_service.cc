@@ -160,22 +160,16 @@ class NodeService final : public v1::Node::CallbackService {
 
   grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* context,
                                     const v1::NodeLoadRequest*, v1::NodeLoad* reply) override {
+    ToProto(loop_.load(), *reply);
     auto* reactor = context->DefaultReactor();
-    loop_.Load([reactor, reply](const NodeLoad& load) {
-      ToProto(load, *reply);
-      reactor->Finish(grpc::Status::OK);
-    });
+    reactor->Finish(ToGrpc(loop_.health()));
     return reactor;
   }
 
   grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext*, const v1::ReserveRequest* request,
                                     v1::Reservation* reply) override {
     auto* call = new PendingCall(loop_);
-    if (request->numerics_id() != loop_.engine().numerics_id()) {
-      call->Answer(NumericsMismatch(request->numerics_id(), loop_.engine().numerics_id()));
-      call->SetHandle(0);
-      return call;
-    }
+    if (Refuse(request->numerics_id(), *call)) return call;
     call->SetHandle(loop_.Reserve({.request_id = request->request_id(),
                                    .prompt_tokens = request->prompt_tokens(),
                                    .max_tokens = request->max_tokens(),
@@ -186,6 +180,19 @@ class NodeService final : public v1::Node::CallbackService {
                                      call->Answer(grant.status());
                                    }}));
     return call;
+  }
+
+  grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* context,
+                                  const v1::RenewRequest* request, v1::RenewReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    loop_.Renew({.reservation_id = request->reservation_id(),
+                 .epoch = request->epoch(),
+                 .lease_ms = request->lease_ms(),
+                 .done = [reactor, reply](absl::StatusOr<int64_t> lease_ms) {
+                   if (lease_ms.ok()) reply->set_lease_ms(static_cast<uint32_t>(*lease_ms));
+                   reactor->Finish(ToGrpc(lease_ms.status()));
+                 }});
+    return reactor;
   }
 
   grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
@@ -199,6 +206,7 @@ class NodeService final : public v1::Node::CallbackService {
   grpc::ServerUnaryReactor* Prefill(grpc::CallbackServerContext*, const v1::PrefillRequest* request,
                                     v1::PrefillReply* reply) override {
     auto* call = new PendingCall(loop_);
+    if (Refuse(request->numerics_id(), *call)) return call;
     call->SetHandle(loop_.Prefill({.request_id = request->request_id(),
                                    .prompt = {request->prompt().begin(), request->prompt().end()},
                                    .sampling = FromProto(request->sampling()),
@@ -214,6 +222,12 @@ class NodeService final : public v1::Node::CallbackService {
   grpc::ServerWriteReactor<v1::TokenBatch>* Decode(grpc::CallbackServerContext*,
                                                    const v1::DecodeRequest* request) override {
     auto* stream = new TokenStream(loop_);
+    if (!request->has_first()) {
+      static_cast<TokenSink*>(stream)->OnDone(
+          absl::InvalidArgumentError("decode: the first token is missing"));
+      stream->SetHandle(0);
+      return stream;
+    }
     stream->SetHandle(loop_.Decode({.request_id = request->request_id(),
                                     .prompt = {request->prompt().begin(), request->prompt().end()},
                                     .first_token = request->first().id(),
@@ -246,6 +260,7 @@ class NodeService final : public v1::Node::CallbackService {
                                         const v1::ScoreTokensRequest* request,
                                         v1::ScoreTokensReply* reply) override {
     auto* call = new PendingCall(loop_);
+    if (Refuse(request->numerics_id(), *call)) return call;
     call->SetHandle(loop_.Score({.request_id = request->request_id(),
                                  .ids = {request->ids().begin(), request->ids().end()},
                                  .top = request->top(),
@@ -258,6 +273,14 @@ class NodeService final : public v1::Node::CallbackService {
   }
 
  private:
+  // Ends a call that is meant for other numerics.
+  bool Refuse(const std::string& numerics_id, PendingCall& call) const {
+    if (numerics_id == loop_.engine().numerics_id()) return false;
+    call.Answer(NumericsMismatch(numerics_id, loop_.engine().numerics_id()));
+    call.SetHandle(0);
+    return true;
+  }
+
   NodeLoop& loop_;
   const std::string model_name_;
 };

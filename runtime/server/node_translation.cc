@@ -103,7 +103,8 @@ void ToProto(const NodeLoad& load, v1::NodeLoad& out) {
   out.set_kv_bytes_received(load.kv_bytes_received);
   out.set_kv_bytes_sent(load.kv_bytes_sent);
   out.set_kv_projections(load.kv_projections);
-  out.set_kv_runs_refused(load.kv_runs_refused);
+  out.set_kv_messages_refused(load.kv_messages_refused);
+  out.set_stalled_ms(load.stalled_ms);
 }
 
 SamplingParams FromProto(const v1::NodeSampling& sampling) {

@@ -4,8 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/cluster/error_details.h"
 
 namespace headway {
+namespace {
+
+// When a router that is full may have room again.
+constexpr double kRetrySeconds = 1;
+
+}  // namespace
 
 RequestThreads::~RequestThreads() {
   std::unique_lock lock(mutex_);
@@ -23,8 +30,10 @@ absl::Status RequestThreads::Start(std::function<void()> task) {
   ended.swap(ended_);
   const int busy = running_ + static_cast<int>(tasks_.size());
   if (stopping_ || busy >= limit_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the router runs ", busy, " requests, its limit is ", limit_, "; retry in a second"));
+    return WithRetryDelay(absl::ResourceExhaustedError(
+                              absl::StrCat("the router runs ", busy, " requests, its limit is ",
+                                           limit_, ": retry in ", kRetrySeconds, " s")),
+                          kRetrySeconds);
   }
   if (busy >= static_cast<int>(threads_.size())) {
     const auto self = threads_.emplace(threads_.end());
@@ -32,8 +41,10 @@ absl::Status RequestThreads::Start(std::function<void()> task) {
       *self = std::jthread([this, self] { Loop(self); });
     } catch (const std::system_error& error) {
       threads_.erase(self);
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the router runs ", busy, " requests and gets no thread for another: ", error.what()));
+      return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
+                                "the router runs ", busy,
+                                " requests and gets no thread for another: ", error.what())),
+                            kRetrySeconds);
     }
   }
   tasks_.push_back(std::move(task));

@@ -1,5 +1,6 @@
 #include "runtime/server/server.h"
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/headway/v1/node.grpc.pb.h"
 #include "runtime/cluster/channel.h"
+#include "runtime/server/health_watch.h"
 
 namespace headway {
 namespace {
@@ -113,6 +115,32 @@ TEST_F(ServerTest, HealthIsWatched) {
   server->SetServing(true);
   ASSERT_TRUE(reader->Read(&response));
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  context.TryCancel();
+  reader->Finish();
+}
+
+TEST_F(ServerTest, HealthFollowsWhatIsServed) {
+  const auto server = StartServer();
+  const auto stub = Health::NewStub(OpenChannel(server->address()));
+  std::atomic<bool> stuck = false;
+  grpc::ClientContext context;
+  HealthCheckResponse response;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
+  {
+    const HealthWatch watch(
+        [&] { return stuck ? absl::UnavailableError("stuck") : absl::OkStatus(); }, *server, 0.01);
+    reader = stub->Watch(&context, {});
+    ASSERT_TRUE(reader->Read(&response));
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+    stuck = true;
+    ASSERT_TRUE(reader->Read(&response));
+    EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+    stuck = false;
+    ASSERT_TRUE(reader->Read(&response));
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  }
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
   context.TryCancel();
   reader->Finish();
 }

@@ -15,6 +15,9 @@
 namespace headway {
 namespace {
 
+// Longer than a token takes anywhere.
+constexpr double kWaitSeconds = 600;
+
 // Everything that a sequence delivered, once it has ended.
 absl::StatusOr<RowResult> Collect(RecordingSink& sink) {
   HEADWAY_RETURN_IF_ERROR(sink.Wait());
@@ -109,13 +112,13 @@ class MixedRow : public VerifyRow {
       std::vector<int32_t> prompt(
           request.prompt.rbegin(),
           request.prompt.rbegin() + 1 + (request.prompt.size() - 1) * i / companions_);
-      others.push_back(std::make_unique<RecordingSink>());
+      others.push_back(std::make_unique<RecordingSink>(kWaitSeconds));
       SamplingParams sampling = request.sampling;
       sampling.seed += 1 + i;
       group->loop().Generate(
           {.prompt = std::move(prompt), .sampling = sampling, .sink = others.back().get()});
     }
-    RecordingSink sink;
+    RecordingSink sink(kWaitSeconds);
     group->loop().Generate(
         {.prompt = request.prompt, .sampling = request.sampling, .trace = true, .sink = &sink});
     absl::StatusOr<RowResult> result = Collect(sink);
@@ -157,11 +160,11 @@ class PairRow : public VerifyRow {
     HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<LocalGroup> decode, start(decode_, NodeRole::kDecode));
     HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<LocalGroup> prefill,
                              start(prefill_, NodeRole::kPrefill));
-    Answer<ReservationGrant> grant;
+    Answer<ReservationGrant> grant(kWaitSeconds);
     decode->loop().Reserve({.prompt_tokens = prompt_tokens,
                             .max_tokens = request.sampling.max_tokens,
                             .done = grant.Callback()});
-    Answer<PrefillResult> prefilled;
+    Answer<PrefillResult> prefilled(kWaitSeconds);
     HEADWAY_ASSIGN_OR_RETURN(ReservationGrant target, grant.Wait());
     prefill->loop().Prefill({.prompt = request.prompt,
                              .sampling = request.sampling,
@@ -173,7 +176,7 @@ class PairRow : public VerifyRow {
     result.tokens = {first.first.token};
     result.positions = std::move(first.first.trace);
     if (first.first.finish != FinishReason::kNone) return result;
-    RecordingSink sink;
+    RecordingSink sink(kWaitSeconds);
     decode->loop().Decode({.prompt = request.prompt,
                            .first_token = first.first.token,
                            .sampling = request.sampling,
