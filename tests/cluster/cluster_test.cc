@@ -43,6 +43,11 @@ std::unique_ptr<LocalCluster> StartCluster(const std::string& topology, const st
   return cluster.ok() ? *std::move(cluster) : nullptr;
 }
 
+absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const LocalCluster& cluster) {
+  CallScope scope(CallScope::DeadlineAfter(kCallSeconds));
+  return Client::Connect(scope, cluster.router_address(), kCallSeconds);
+}
+
 v1::NodeLoad LoadOf(const LocalCluster::Node& node) {
   CallScope scope(CallScope::DeadlineAfter(kCallSeconds));
   absl::StatusOr<v1::NodeLoad> load = NodeClient::Connect(node.address)->GetLoad(scope);
@@ -150,8 +155,7 @@ TEST_F(ClusterTest, EveryTopologyContinuesAsTheGoldenValues) {
     std::unique_ptr<LocalCluster> cluster =
         StartCluster(topology, TinyModel(), {"--kv-dtype", "f32", "--threads", "1"});
     ASSERT_NE(cluster, nullptr);
-    absl::StatusOr<std::unique_ptr<Client>> client =
-        Client::Connect(cluster->router_address(), kCallSeconds);
+    absl::StatusOr<std::unique_ptr<Client>> client = ConnectTo(*cluster);
     ASSERT_TRUE(client.ok()) << client.status();
     for (int i = 0; i < ids.shape[0]; ++i) {
       const int32_t* prompt = ids.ints.data() + i * ids.shape[1];
@@ -206,8 +210,7 @@ TEST_F(ClusterTest, ADeadlineFreesTheBlocksOnBothNodes) {
   std::unique_ptr<LocalCluster> cluster =
       StartCluster("1xP:tp1,1xD:tp1", std::filesystem::absolute(*model), {"--threads", "1"});
   ASSERT_NE(cluster, nullptr);
-  absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(cluster->router_address(), kCallSeconds);
+  absl::StatusOr<std::unique_ptr<Client>> client = ConnectTo(*cluster);
   ASSERT_TRUE(client.ok()) << client.status();
   for (double seconds : {0.001, 0.02, 0.1, 0.5}) {
     v1::GenerateRequest request;
@@ -227,8 +230,7 @@ TEST_F(ClusterTest, ARankThatDiesMakesItsRequestsUnavailable) {
     SCOPED_TRACE(topology);
     std::unique_ptr<LocalCluster> cluster = StartCluster(topology, TinyModel(), {"--threads", "1"});
     ASSERT_NE(cluster, nullptr);
-    absl::StatusOr<std::unique_ptr<Client>> client =
-        Client::Connect(cluster->router_address(), kCallSeconds);
+    absl::StatusOr<std::unique_ptr<Client>> client = ConnectTo(*cluster);
     ASSERT_TRUE(client.ok()) << client.status();
     const std::vector<pid_t> ranks = RankProcesses();
     ASSERT_EQ(ranks.size(), 1u);
