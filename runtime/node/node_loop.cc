@@ -185,8 +185,9 @@ bool NodeLoop::RunOnce() {
   if (!command_.empty()) PublishLoad();
   if (!ExecuteCommand()) return true;
   EndTurn(step);
-  // A turn that only looked at transfers is no reason to look again at once.
-  return worked || transfers;
+  // A turn that only looked at transfers is no reason to look again at once, unless one has ended:
+  // its blocks are free after the next turn.
+  return worked || transfers || !releasing_.empty();
 }
 
 // False when the ranks have stopped.

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -83,10 +84,11 @@ class NodeLoopTest : public ::testing::Test {
     EXPECT_TRUE(absl::IsNotFound(done.Wait().status()));
     return loop.load();
   }
-  // Looks until all blocks are free; a block that leaks makes this test hang, and time out.
+  // Looks until all blocks are free, and asks for nothing, so that the loop comes to it by itself. A
+  // block that leaks makes this test hang, and time out.
   void WaitIdle(NodeLoop& loop) {
-    for (;;) {
-      const NodeLoad load = LoadOf(loop);
+    for (;; std::this_thread::yield()) {
+      const NodeLoad load = loop.load();
       if (load.free_blocks == load.total_blocks &&
           load.running + load.waiting + load.reservations == 0)
         return;
@@ -214,6 +216,8 @@ TEST_F(NodeLoopTest, PromptsOfOneTokenOfABlockAndOfOneMoreTransfer) {
     std::vector<int32_t> prompt(sequences_[1].begin(), sequences_[1].begin() + length);
     ExpectSameBits(Mixed(mixed->loop(), prompt, Greedy(3)),
                    Disaggregated(prefill->loop(), decode->loop(), prompt, Greedy(3)));
+    WaitIdle(prefill->loop());
+    WaitIdle(decode->loop());
   }
 }
 
