@@ -19,9 +19,13 @@ void* Allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// The forms for arrays and the throwing ones come down to these.
+// All forms but those for arrays, which come down to these.
 void* operator new(std::size_t size) { return Allocate(size, 16); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 16); }
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return Allocate(size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

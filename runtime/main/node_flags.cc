@@ -15,6 +15,14 @@ void AddRoleFlag(Flags& flags, std::string* role) {
                   {.value = "", .help = "what it does: compute prompts, continue them, or both"});
 }
 
+void AddKvDevicesFlag(Flags& flags, std::string default_text, std::string* devices) {
+  flags.Add("--kv-devices", devices,
+            {.value = "LIST",
+             .help = "network devices over which KV blocks move, as UCX names them: eth0, "
+                     "mlx5_0:1. Nothing is encrypted: name a private network",
+             .default_text = std::move(default_text)});
+}
+
 void AddKvFlags(Flags& flags, NodeMainOptions* options) {
   flags.AddBytes("--kv-memory", &options->kv_memory,
                  {.value = "SIZE",
@@ -30,6 +38,8 @@ void AddKvFlags(Flags& flags, NodeMainOptions* options) {
             {.value = "N",
              .help = "longest sequence, prompt and output together, in tokens",
              .default_text = "the checkpoint's own limit"});
+  AddKvDevicesFlag(flags, "lo where --listen is a loopback address, else all",
+                   &options->kv_devices);
   flags.Check([&flags]() -> std::optional<std::string> {
     if (flags.Given("--kv-blocks") && flags.Given("--kv-memory")) {
       return "--kv-blocks and --kv-memory say the same thing; give one";
@@ -46,6 +56,9 @@ std::vector<std::string> KvFlagsOf(const NodeMainOptions& options) {
   add("--kv-memory", options.kv_memory);
   add("--kv-blocks", options.kv_blocks);
   add("--max-positions", options.max_positions);
+  if (!options.kv_devices.empty()) {
+    flags.insert(flags.end(), {"--kv-devices", options.kv_devices});
+  }
   return flags;
 }
 

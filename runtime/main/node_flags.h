@@ -17,6 +17,7 @@ inline constexpr int kMaxFd = 1 << 20;
 void AddRoleFlag(Flags& flags, std::string* role);
 
 // Adds --kv-blocks, --kv-memory and --max-positions.
+void AddKvDevicesFlag(Flags& flags, std::string default_text, std::string* devices);
 void AddKvFlags(Flags& flags, NodeMainOptions* options);
 
 // The flags among those that make another process parse the same options.

@@ -22,9 +22,11 @@ struct NodeMainOptions {
   int tp = 1;                  // ranks
   ModelOptions model;
   std::string listen = "127.0.0.1:0";  // port 0: any
-  int kv_blocks = 0;                   // of 16 tokens; 0: as many as kv_memory holds
-  int64_t kv_memory = 0;               // bytes, all ranks together; 0: a share of the machine's
-  int max_positions = 0;               // longest sequence in tokens; 0: the checkpoint's limit
+  // Network devices of the KV transport, as UCX names them; empty: as `listen` says (KvDevices).
+  std::string kv_devices;
+  int kv_blocks = 0;      // of 16 tokens; 0: as many as kv_memory holds
+  int64_t kv_memory = 0;  // bytes, all ranks together; 0: a share of the machine's
+  int max_positions = 0;  // longest sequence in tokens; 0: the checkpoint's limit
   int stuck_seconds = kDefaultStuckSeconds;  // see runtime/node/node_loop.h
   int ready_fd = -1;  // written to once it serves (runtime/cluster/ready_line.h); -1: none
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "runtime/base/host_port.h"
 #include "runtime/base/status.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/kv/kv_storage.h"
@@ -98,9 +99,17 @@ absl::StatusOr<NodeSetup> SettleNode(const Checkpoint& checkpoint, const ModelOp
   return setup;
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> NewKvTransport(NodeRole role) {
+std::string KvDevices(const std::string& listen) {
+  const absl::StatusOr<HostPort> place = ParseHostPort(listen);
+  const bool loopback = place.ok() && (place->host == "localhost" || place->host == "[::1]" ||
+                                       place->host.starts_with("127."));
+  return loopback ? "lo" : "all";
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> NewKvTransport(NodeRole role,
+                                                          const std::string& devices) {
   if (role == NodeRole::kMixed) return nullptr;
-  return UcxTransport::Create({});
+  return UcxTransport::Create({.net_devices = devices});
 }
 
 }  // namespace headway

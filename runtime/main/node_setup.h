@@ -38,8 +38,14 @@ absl::StatusOr<NodeSetup> SettleNode(const Checkpoint& checkpoint, const ModelOp
 
 absl::StatusOr<NodeRole> ParseNodeRole(const std::string& name);
 
-// The KV transport of a rank in `role`; null for a mixed node, which moves nothing.
-absl::StatusOr<std::unique_ptr<Transport>> NewKvTransport(NodeRole role);
+// The network devices of a node's KV transport where nobody names any: those of the address that it
+// listens on, as far as that can be told. "lo" for a loopback address, so that a cluster of one
+// host is not open to others; "all" for every other. HOST:PORT.
+std::string KvDevices(const std::string& listen);
+
+// The KV transport of a rank in `role`, on `devices`; null for a mixed node, which moves nothing.
+absl::StatusOr<std::unique_ptr<Transport>> NewKvTransport(NodeRole role,
+                                                          const std::string& devices);
 
 }  // namespace headway
 

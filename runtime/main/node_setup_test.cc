@@ -26,6 +26,15 @@ class NodeSetupTest : public ::testing::Test {
   std::unique_ptr<Checkpoint> checkpoint_;
 };
 
+TEST(KvDevicesTest, ALoopbackAddressKeepsKvBlocksOnTheHost) {
+  for (const char* listen : {"127.0.0.1:0", "127.1.2.3:7000", "localhost:0", "[::1]:0"}) {
+    EXPECT_EQ(KvDevices(listen), "lo") << listen;
+  }
+  for (const char* listen : {"0.0.0.0:0", "10.0.0.7:7000", "node-3:0", "[fe80::1]:0"}) {
+    EXPECT_EQ(KvDevices(listen), "all") << listen;
+  }
+}
+
 TEST_F(NodeSetupTest, TheDefaultHoldsSequencesAndStaysSmall) {
   const auto setup = Settle({});
   ASSERT_TRUE(setup.ok()) << setup.status();

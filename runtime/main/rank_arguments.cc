@@ -18,6 +18,7 @@ std::vector<std::string> RankArguments(const RankMainOptions& options) {
   for (const std::string& flag : ModelFlagsOf(options.model)) args.push_back(flag);
   add("--kv-blocks", std::to_string(options.kv_blocks));
   add("--max-positions", std::to_string(options.max_positions));
+  add("--kv-devices", options.kv_devices);
   add("--comm-fd", std::to_string(options.comm_fd));
   add("--parent-pid", std::to_string(options.parent_pid));
   return args;

@@ -14,8 +14,9 @@ struct RankMainOptions {
   int rank = 1;
   int tp = 2;
   ModelOptions model;
-  int kv_blocks = 0;      // as the leader has settled on
-  int max_positions = 0;  // likewise
+  int kv_blocks = 0;               // as the leader has settled on
+  int max_positions = 0;           // likewise
+  std::string kv_devices = "all";  // likewise
   std::string role = "mixed";
   int comm_fd = -1;    // the shared memory segment of the node's communicator
   int parent_pid = 0;  // the leader; the rank ends when this is no longer its parent

@@ -64,6 +64,10 @@ void Signal(int event) {
   (void)!write(event, &one, sizeof(one));
 }
 
+std::string KvDevicesOf(const NodeMainOptions& options) {
+  return options.kv_devices.empty() ? KvDevices(options.listen) : options.kv_devices;
+}
+
 // The other ranks' processes. When one ends unasked the communicator is aborted, so that nobody
 // waits for it.
 class RankProcesses {
@@ -83,6 +87,7 @@ class RankProcesses {
                                       .model = options.model,
                                       .kv_blocks = setup.kv_blocks,
                                       .max_positions = setup.max_positions,
+                                      .kv_devices = KvDevicesOf(options),
                                       .role = options.role,
                                       .comm_fd = comm_fd,
                                       .parent_pid = getpid()};
@@ -151,7 +156,8 @@ absl::Status RunNode(const NodeMainOptions& options) {
     HEADWAY_ASSIGN_OR_RETURN(comm, NewShmCommunicator({.rank = 0, .size = options.tp, .fd = fd}));
     HEADWAY_ASSIGN_OR_RETURN(ranks, RankProcesses::Start(options, setup, fd, *comm));
   }
-  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewKvTransport(role));
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                           NewKvTransport(role, KvDevicesOf(options)));
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<RankHost> host,
                            RankHost::Create(*checkpoint, setup.Engine(), *comm,
                                             std::move(transport), Clock::Real(), LogProgress));

@@ -29,7 +29,8 @@ absl::Status RunRank(const RankMainOptions& options) {
   HEADWAY_ASSIGN_OR_RETURN(
       std::unique_ptr<Communicator> comm,
       NewShmCommunicator({.rank = options.rank, .size = options.tp, .fd = options.comm_fd}));
-  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewKvTransport(role));
+  HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                           NewKvTransport(role, options.kv_devices));
   HEADWAY_ASSIGN_OR_RETURN(
       std::unique_ptr<RankHost> host,
       RankHost::Create(*checkpoint, setup.Engine(), *comm, std::move(transport), Clock::Real()));

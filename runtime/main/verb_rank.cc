@@ -30,6 +30,7 @@ VerbRunner Declare(Flags& flags) {
   flags.Add(
       "--parent-pid", &options->parent_pid, 1, kMax,
       {.value = "PID", .help = "process id of its leader", .default_text = "none, it is needed"});
+  AddKvDevicesFlag(flags, "all", &options->kv_devices);
   flags.Add("--name", &options->name,
             {.value = "NAME", .help = "what its log lines are signed with"});
   flags.Add("--ready-fd", &options->ready_fd, -1, kMaxFd,
