@@ -138,23 +138,27 @@ class FakeNode::Service : public v1::Node::CallbackService {
   grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext* context,
                                     const v1::ReserveRequest* request,
                                     v1::Reservation* reply) override {
-    node_.Note("Reserve");
-    std::lock_guard lock(node_.mutex_);
-    node_.last_reserve_ = *request;
-    if (!node_.script_.reserve.ok()) return Answer(context, node_.script_.reserve);
-    if (node_.script_.lose_reserve) {
-      // Granted, and the answer does not come: the call stays open until its caller leaves.
-      node_.reservations_.insert(request->reservation_id());
-      return new LostCall(node_);
+    absl::Status status;
+    bool lost;
+    {
+      std::lock_guard lock(node_.mutex_);
+      node_.last_reserve_ = *request;
+      status = node_.script_.reserve;
+      lost = node_.script_.lose_reserve;
+      reply->set_reservation_id(request->reservation_id() +
+                                (lost ? 0 : node_.script_.wrong_reservation));
+      reply->set_epoch(7);
+      reply->set_lease_ms(request->lease_ms());
+      reply->set_degree(node_.info_.degree());
+      for (int i = 0; i < node_.info_.degree(); ++i)
+        reply->add_rank_addresses(absl::StrCat("rank", i));
+      if (status.ok()) node_.reservations_.insert(reply->reservation_id());
     }
-    reply->set_reservation_id(request->reservation_id() + node_.script_.wrong_reservation);
-    reply->set_epoch(7);
-    reply->set_lease_ms(request->lease_ms());
-    reply->set_degree(node_.info_.degree());
-    for (int i = 0; i < node_.info_.degree(); ++i)
-      reply->add_rank_addresses(absl::StrCat("rank", i));
-    node_.reservations_.insert(reply->reservation_id());
-    return Answer(context, absl::OkStatus());
+    // Who waits for this may give the reservation back at once.
+    node_.Note("Reserve");
+    // Granted, and the answer does not come: the call stays open until its caller leaves.
+    if (status.ok() && lost) return new LostCall(node_);
+    return Answer(context, status);
   }
 
   grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* context,

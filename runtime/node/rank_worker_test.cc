@@ -1,6 +1,7 @@
 // A rank that follows, against a leader that this test plays.
 #include "runtime/node/rank_worker.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -46,7 +47,7 @@ class RankWorkerTest : public ::testing::Test {
   absl::Status Send(uint64_t size, std::span<const std::byte> bytes) {
     std::vector<std::byte> frame(4096);
     std::memcpy(frame.data(), &size, sizeof(size));
-    std::memcpy(frame.data() + sizeof(size), bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), frame.begin() + sizeof(size));
     return comms_[0]->Broadcast(0, frame);
   }
 
