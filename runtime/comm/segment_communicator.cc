@@ -361,8 +361,7 @@ absl::Status SegmentCommunicator::Fail(absl::StatusCode code, std::string_view t
   uint32_t state = SegmentHeader::kNone;
   if (shared.failure_state.compare_exchange_strong(state, SegmentHeader::kBeingWritten)) {
     shared.failure_code = static_cast<int32_t>(code);
-    const size_t length = std::min(text.size(), sizeof(shared.failure_text) - 1);
-    std::memcpy(shared.failure_text, text.data(), length);
+    const size_t length = text.copy(shared.failure_text, sizeof(shared.failure_text) - 1);
     shared.failure_text[length] = 0;
     shared.failure_state.store(SegmentHeader::kWritten);
   }

@@ -37,7 +37,7 @@ template <class Report>
 void SetStatus(const absl::Status& status, Report& report) {
   report.code = static_cast<int32_t>(status.code());
   const size_t length = std::min(status.message().size(), sizeof(report.message) - 1);
-  std::memcpy(report.message, status.message().data(), length);
+  status.message().copy(report.message, length);
 }
 
 }  // namespace

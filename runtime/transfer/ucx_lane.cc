@@ -109,7 +109,7 @@ void UcxLaneReader::Take(std::span<const std::byte> fragment) {
     broken_ = true;
     return;
   }
-  std::memcpy(message_.get() + have_, fragment.data(), fragment.size());
+  std::copy(fragment.begin(), fragment.end(), message_.get() + have_);
   have_ += fragment.size();
   if (have_ < bytes_) return;
   deliver_({message_.get(), std::exchange(bytes_, 0)});
