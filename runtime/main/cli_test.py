@@ -173,6 +173,18 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0, err)
         self.assertEqual(count, 5)
 
+    def test_a_drained_node_and_router_end_well(self):
+        node = self.start("node", "--role", "mixed", "--tp", "2", "--listen", "127.0.0.1:0")
+        while "serves on" not in (line := node.stderr.readline()):
+            self.assertIsNone(node.poll())
+        router = self.start("router", "--mixed", line.split()[-1], "--listen", "127.0.0.1:0")
+        while "serves" not in router.stderr.readline():
+            self.assertIsNone(router.poll())
+        for process, number in ((router, signal.SIGTERM), (node, signal.SIGINT)):
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+
     def test_a_private_cluster_while_it_loads(self):
         process = self.start("generate", "--prompt-ids", "1,2")
         while not descendants(process.pid):

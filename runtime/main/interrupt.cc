@@ -38,6 +38,7 @@ void Interrupt::Watch() {
 Interrupt::~Interrupt() {
   done_.Set();
   watcher_.join();
+  if (number_ == 0) number_ = signal_.Take();  // one that came when the watcher had ended
   if (number_ == 0 || forgiven_) return;
   std::fflush(nullptr);
   signal_.Unblock();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include "gtest/gtest.h"
 
@@ -55,6 +56,32 @@ TEST(InterruptDeathTest, ASecondSignalEndsItAtOnce) {
         while (true) pause();
       },
       testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(StopSignalDeathTest, WhatCameIsDroppedInTheEnd) {
+  EXPECT_EXIT(
+      {
+        {
+          StopSignal signal;
+          kill(getpid(), SIGINT);
+          signal.TakeFirst();
+          kill(getpid(), SIGTERM);  // as a cluster's starter sends after ctrl-C
+        }
+        exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(StopSignalDeathTest, ASecondOfTheSameEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        StopSignal signal;
+        kill(getpid(), SIGTERM);
+        signal.TakeFirst();
+        kill(getpid(), SIGTERM);
+        exit(0);
+      },
+      testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace

@@ -196,6 +196,7 @@ absl::Status RunNode(const NodeMainOptions& options) {
   health.reset();
   const absl::Status failure = loop.health();
   if (stopped) {
+    signal.TakeFirst();
     // First the work, for which calls must still come in; then what is on its way to clients.
     const double start = Clock::Real().NowSeconds();
     if (!loop.Drain(kDrainSeconds)) LogWarning("what still runs is cancelled");

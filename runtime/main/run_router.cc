@@ -89,7 +89,7 @@ absl::Status WaitForNodes(Membership& members, const StopSignal& signal) {
 }  // namespace
 
 absl::Status RunRouter(const RouterMainOptions& options) {
-  const StopSignal signal;
+  StopSignal signal;
   SetLogName("router");
   std::unique_ptr<PromptEncoder> encoder;
   RouterOptions router_options;
@@ -117,7 +117,10 @@ absl::Status RunRouter(const RouterMainOptions& options) {
   LogInfo(absl::StrCat("serves ", nodes.size(), nodes.size() == 1 ? " node" : " nodes", " on ",
                        server->address()));
   const absl::Status told = WriteReadyLine(options.ready_fd, server->address());
-  if (told.ok()) WaitReadable(signal.fd(), /*second=*/-1);
+  if (told.ok()) {
+    WaitReadable(signal.fd(), /*second=*/-1);
+    signal.TakeFirst();
+  }
   // From here on the server does not serve, whatever becomes of the nodes.
   members->Stop();
   server->Shutdown(kDrainSeconds);

@@ -27,7 +27,7 @@ StopSignal::StopSignal() {
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);
   HEADWAY_CHECK(pthread_sigmask(SIG_BLOCK, &signals_, &before_) == 0);
-  fd_ = signalfd(-1, &signals_, SFD_CLOEXEC);
+  fd_ = signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
   HEADWAY_CHECK(fd_ >= 0);
 }
 
@@ -37,9 +37,20 @@ int StopSignal::Take() {
   return static_cast<int>(info.ssi_signo);
 }
 
+void StopSignal::TakeFirst() {
+  const int number = Take();
+  if (number == 0) return;
+  sigset_t again;
+  sigemptyset(&again);
+  sigaddset(&again, number);
+  pthread_sigmask(SIG_UNBLOCK, &again, nullptr);
+}
+
 void StopSignal::Unblock() { pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr); }
 
 StopSignal::~StopSignal() {
+  while (Take() != 0) {
+  }
   close(fd_);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }

@@ -13,7 +13,8 @@ inline constexpr double kDrainSeconds = 30;
 int WaitReadable(int first, int second);
 
 // SIGINT and SIGTERM as something to wait for. Make one before any other thread starts: the signals
-// are blocked in this thread and in all that it starts from then on.
+// are blocked in this thread and in all that it starts from then on. What has come by the time
+// this object goes is dropped: whoever had it has ended in its own way.
 class StopSignal {
  public:
   StopSignal();
@@ -23,9 +24,12 @@ class StopSignal {
 
   // Readable once a signal has come.
   int fd() const { return fd_; }
-  // Takes the signal that has come off the queue, so that it does not end the process once this
-  // object is gone. Returns its number.
+  // Takes the signal that has come off the queue. Returns its number; 0 when none has come.
   int Take();
+  // Takes the first signal, and lets the calling thread have the next of the same number, which
+  // ends the process. Not one of the other: ctrl-C in a terminal reaches every process there, and
+  // is followed by the SIGTERM of whoever started this one.
+  void TakeFirst();
   // Lets the calling thread have the signals again: the next one ends the process.
   void Unblock();
 
