@@ -45,6 +45,8 @@ class RankEngine {
   const ModelConfig& config() const { return config_; }
   const ShardPlan& plan() const { return plan_; }
   const KvStorage& kv() const { return *kv_; }
+  // Zeroes a block of this rank's KV cache.
+  void ClearBlock(int block) { kv_->Clear(block); }
   const ForwardLimits& limits() const { return forward_->limits(); }
   const std::string& numerics_id() const { return numerics_id_; }
   int64_t kv_projections() const { return forward_->kv_projections(); }

@@ -1,5 +1,6 @@
 #include "runtime/kv/kv_storage.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,12 @@ absl::StatusOr<std::unique_ptr<KvStorage>> KvStorage::Create(int layers, int kv_
   storage->num_blocks_ = num_blocks;
   storage->views_ = kernels::KvPoolViews(layer, layers, storage->memory_.data());
   return storage;
+}
+
+void KvStorage::Clear(int block) {
+  // A block's layers and heads lie together (kernels/kv_pool.h).
+  const int64_t bytes = views_[0].BlockStride();
+  std::memset(views_[0].base + block * bytes, 0, static_cast<size_t>(bytes));
 }
 
 int64_t KvBytes(int layers, int kv_heads, int head_dim, int64_t positions, DType dtype) {

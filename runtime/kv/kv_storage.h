@@ -24,6 +24,8 @@ class KvStorage {
                                                            DType dtype, int num_blocks);
   std::span<const kernels::KvLayerView> layers() const { return views_; }
   int num_blocks() const { return num_blocks_; }
+  // Zeroes a block in every layer and head. `block` is one of this storage.
+  void Clear(int block);
   // Bytes per (layer, head, block).
   int64_t run_bytes() const { return views_[0].RunBytes(); }
 

@@ -58,7 +58,10 @@ uint64_t NodeLoop::Reserve(ReserveTask task) {
       sequence->sampling.max_tokens = task.max_tokens;
       sequence->reservation.lease_ms = LeaseMillis(task.lease_ms);
       sequence->reserve_done = task.done;
-      return Enqueue(std::move(sequence));
+      HEADWAY_RETURN_IF_ERROR(Enqueue(std::move(sequence)));
+      // Known from now on, not from the grant on: the same name must not wait twice.
+      if (task.reservation_id != 0) by_reservation_[task.reservation_id] = id;
+      return absl::OkStatus();
     };
     if (absl::Status status = admit(); !status.ok()) task.done(status);
   });
@@ -67,8 +70,10 @@ uint64_t NodeLoop::Reserve(ReserveTask task) {
 void NodeLoop::GrantReservation(Sequence& sequence) {
   sequence.state = Sequence::State::kReserved;
   ReservationGrant& grant = sequence.reservation;
-  while (grant.reservation_id == 0 || by_reservation_.contains(grant.reservation_id)) {
-    grant.reservation_id = NewReservationId();
+  if (grant.reservation_id == 0) {
+    do {
+      grant.reservation_id = NewReservationId();
+    } while (grant.reservation_id == 0 || by_reservation_.contains(grant.reservation_id));
   }
   grant.epoch = options_.epoch;
   grant.degree = static_cast<int>(rank_addresses_.size());
@@ -258,7 +263,8 @@ void NodeLoop::Release(uint64_t reservation_id, uint64_t epoch) {
     if (epoch != 0 && epoch != options_.epoch) return;
     auto known = by_reservation_.find(reservation_id);
     if (known == by_reservation_.end()) return;
-    if (sequences_.at(known->second)->state != Sequence::State::kReserved) return;
+    const Sequence::State state = sequences_.at(known->second)->state;
+    if (state != Sequence::State::kReserved && state != Sequence::State::kWaiting) return;
     End(known->second, absl::OkStatus());
   });
 }

@@ -181,13 +181,15 @@ bool NodeLoop::RunOnce() {
   AddSpans(command_);
   const bool transfers = !command_.empty();
   const bool step = !command_.spans.empty();
+  const bool frees = !releasing_.empty();
   AddPolls(command_);
   if (!command_.empty()) PublishLoad();
   if (!ExecuteCommand()) return true;
   EndTurn(step);
-  // A turn that only looked at transfers is no reason to look again at once, unless one has ended:
-  // its blocks are free after the next turn.
-  return worked || transfers || !releasing_.empty();
+  // A turn that only looked at transfers is no reason to look again at once, unless something came
+  // of it: a sequence whose KV is all here, an end that the ranks must hear of, blocks that
+  // somebody may wait for.
+  return worked || transfers || frees || HasWork();
 }
 
 // False when the ranks have stopped.
@@ -213,6 +215,13 @@ bool NodeLoop::ExecuteCommand() {
   return true;
 }
 
+bool NodeLoop::HasWork() const {
+  return !command_.empty() || !releasing_.empty() ||
+         std::any_of(running_.begin(), running_.end(), [this](uint64_t id) {
+           return sequences_.at(id)->state == Sequence::State::kComputing;
+         });
+}
+
 void NodeLoop::PublishLoad() {
   NodeLoad load = counters_;
   load.free_blocks = pool_.free();
@@ -234,10 +243,7 @@ void NodeLoop::PublishLoad() {
 // Whether the loop gets on: a step has ended, or nothing wants one.
 void NodeLoop::EndTurn(bool stepped) {
   PublishLoad();
-  const bool computing = std::any_of(running_.begin(), running_.end(), [this](uint64_t id) {
-    return sequences_.at(id)->state == Sequence::State::kComputing;
-  });
-  const bool wanted = computing || (running_.empty() && !waiting_.empty());
+  const bool wanted = HasWork() || (running_.empty() && !waiting_.empty());
   std::unique_lock lock(mutex_);
   if (stepped || !wanted) progress_nanos_ = clock_.NowNanos();
   busy_ = wanted || !inbox_.empty();

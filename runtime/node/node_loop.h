@@ -111,6 +111,8 @@ class NodeLoop {
   void Wait();
   bool DrainInbox();
   bool ExecuteCommand();
+  // Whether the next turn has something to do, without any new task.
+  bool HasWork() const;
   void PublishLoad();
   void EndTurn(bool stepped);
   absl::Status broken() const;

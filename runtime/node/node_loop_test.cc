@@ -84,8 +84,8 @@ class NodeLoopTest : public ::testing::Test {
     EXPECT_TRUE(absl::IsNotFound(done.Wait().status()));
     return loop.load();
   }
-  // Looks until all blocks are free, and asks for nothing, so that the loop comes to it by itself. A
-  // block that leaks makes this test hang, and time out.
+  // Looks until all blocks are free, and asks for nothing, so that the loop comes to it by itself.
+  // A block that leaks makes this test hang, and time out.
   void WaitIdle(NodeLoop& loop) {
     for (;; std::this_thread::yield()) {
       const NodeLoad load = loop.load();
@@ -404,6 +404,77 @@ TEST_F(NodeLoopTest, DecodingStartsOnlyOnTheSealedManifest) {
   WaitIdle(decode->loop());
   WaitIdle(prefill->loop());
   EXPECT_EQ(decode->loop().load().kv_messages_refused, 0);
+}
+
+TEST_F(NodeLoopTest, ATransferIsAFunctionOfThePrompt) {
+  std::unique_ptr<LocalGroup> prefill = Start(NodeRole::kPrefill, 1);
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 2);
+  // The rest of the last block is nobody's: not what earlier sequences left there.
+  const std::vector<int32_t> prompt(sequences_[0].begin(), sequences_[0].begin() + 20);
+  std::optional<Manifest> first;
+  for (int i = 0; i < 3; ++i) {
+    const Generated generated = Disaggregated(prefill->loop(), decode->loop(), prompt, Greedy(3));
+    ASSERT_TRUE(generated.status.ok()) << generated.status;
+    if (!first) first = generated.prefill.manifest;
+    EXPECT_EQ(generated.prefill.manifest.ranks, first->ranks);
+    const Generated other =
+        Disaggregated(prefill->loop(), decode->loop(), sequences_[1 + i % 2], Greedy(3));
+    ASSERT_TRUE(other.status.ok()) << other.status;
+    WaitIdle(prefill->loop());
+  }
+}
+
+TEST_F(NodeLoopTest, DecodingStartsByItselfWhenTheKvComesAfterTheCall) {
+  std::unique_ptr<LocalGroup> prefill = Start(NodeRole::kPrefill, 2);
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 2);
+  const Generated before = Disaggregated(prefill->loop(), decode->loop(), sequences_[0], Greedy(5));
+  ASSERT_TRUE(before.status.ok()) << before.status;
+  Answer<ReservationGrant> grant;
+  decode->loop().Reserve({.prompt_tokens = static_cast<int>(sequences_[0].size()),
+                          .max_tokens = 5,
+                          .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok()) << grant.Wait().status();
+  RecordingSink sink;
+  decode->loop().Decode({.prompt = sequences_[0],
+                         .first_token = before.tokens[0],
+                         .sampling = Greedy(5),
+                         .manifest = {.reservation_id = grant.Wait()->reservation_id,
+                                      .epoch = grant.Wait()->epoch,
+                                      .ranks = before.prefill.manifest.ranks},
+                         .sink = &sink});
+  Answer<PrefillResult> prefilled;
+  prefill->loop().Prefill({.prompt = sequences_[0],
+                           .sampling = Greedy(5),
+                           .target = *grant.Wait(),
+                           .done = prefilled.Callback()});
+  // Nothing else is asked of the decode node.
+  EXPECT_TRUE(sink.Wait().ok()) << sink.Wait();
+  EXPECT_THAT(sink.tokens(),
+              testing::ElementsAreArray(before.tokens.begin() + 1, before.tokens.end()));
+  EXPECT_TRUE(prefilled.Wait().ok());
+  WaitIdle(prefill->loop());
+  WaitIdle(decode->loop());
+}
+
+TEST_F(NodeLoopTest, ANameWaitsOnce) {
+  LocalGroupOptions options = Options(NodeRole::kDecode, 1);
+  options.engine.kv_blocks = 4;
+  std::unique_ptr<LocalGroup> decode = Start(options);
+  auto reserve = [&](uint64_t name, Answer<ReservationGrant>& grant) {
+    decode->loop().Reserve(
+        {.prompt_tokens = 60, .max_tokens = 4, .reservation_id = name, .done = grant.Callback()});
+  };
+  Answer<ReservationGrant> held, waiting, twice;
+  reserve(7, held);
+  ASSERT_TRUE(held.Wait().ok()) << held.Wait().status();
+  reserve(9, waiting);
+  reserve(9, twice);
+  EXPECT_EQ(twice.Wait().status().code(), absl::StatusCode::kAlreadyExists);
+  // One that waits may be given back too.
+  decode->loop().Release(9, 0);
+  EXPECT_EQ(waiting.Wait().status().code(), absl::StatusCode::kCancelled);
+  decode->loop().Release(7, 0);
+  WaitIdle(decode->loop());
 }
 
 TEST_F(NodeLoopTest, ATransferThatNeverComesEndsWithTheLease) {

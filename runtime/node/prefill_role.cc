@@ -36,11 +36,17 @@ uint64_t NodeLoop::Prefill(PrefillTask task) {
       HEADWAY_RETURN_IF_ERROR(CheckSequence(task.prompt, task.sampling));
       const ReservationGrant& target = task.target;
       if (target.reservation_id == 0 || target.degree < 1 ||
-          static_cast<int>(target.rank_addresses.size()) != target.degree ||
-          target.first_block < 0) {
+          static_cast<int>(target.rank_addresses.size()) != target.degree) {
         return absl::InvalidArgumentError(
             absl::StrCat("prefill target: reservation ", target.reservation_id, " of degree ",
                          target.degree, " with ", target.rank_addresses.size(), " rank addresses"));
+      }
+      // The last block is computed here: the first token comes of it.
+      const int blocks = BlocksFor(static_cast<int>(task.prompt.size()));
+      if (target.first_block < 0 || target.first_block >= blocks) {
+        return absl::InvalidArgumentError(absl::StrCat("prefill target: first_block is ",
+                                                       target.first_block, ", the prompt has ",
+                                                       blocks, " blocks"));
       }
       HEADWAY_RETURN_IF_ERROR(MakeShardPlan(engine_.config(), target.degree).status());
       if (by_reservation_.contains(target.reservation_id)) {

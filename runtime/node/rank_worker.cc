@@ -178,6 +178,8 @@ absl::Status RankWorker::ExecuteTransfers(const RankCommand& command) {
     for (const HeadRoute& route : PlanTransfer(engine_.plan(), target)) {
       if (route.source_rank == comm_.rank()) task.routes.push_back(route);
     }
+    // What the prompt leaves of its last block would else be an earlier sequence's, and travel.
+    if (!send.block_table.empty()) engine_.ClearBlock(send.block_table.back());
     HEADWAY_RETURN_IF_ERROR(sender_->Begin(std::move(task)));
   }
   return absl::OkStatus();
