@@ -79,6 +79,15 @@ std::optional<std::string> MistakeIn(const Typed& typed) {
   return std::nullopt;
 }
 
+// The ids of `tokens` from index `first` on, as they continue a comma-separated list.
+std::string IdsAfter(size_t first, const std::vector<v1::OutputToken>& tokens) {
+  std::string ids;
+  for (size_t i = first; i < tokens.size(); ++i) {
+    absl::StrAppend(&ids, i == 0 ? "" : ",", tokens[i].id());
+  }
+  return ids;
+}
+
 double Millis(int64_t nanos) { return static_cast<double>(nanos) * 1e-6; }
 
 }  // namespace
@@ -125,6 +134,9 @@ void AddAnswerFlags(Flags& flags, AnswerOptions* options) {
                "also print times, speed and KV bytes moved, on standard error");
   flags.Check([=]() -> std::optional<std::string> {
     if (std::optional<std::string> mistake = MistakeIn(*typed)) return mistake;
+    if (typed->logprobs.has_value() && !options->json) {
+      return "--logprobs goes with --json, which alone prints log-probabilities";
+    }
     v1::GenerateOptions& out = options->generate;
     out.set_temperature(typed->temperature);
     out.set_top_k(typed->top_k);
@@ -147,19 +159,30 @@ Answer Ask(Client& client, CallScope& scope, const v1::Prompt& prompt,
   *request.mutable_options() = options.generate;
   const Clock& clock = Clock::Real();
   Answer answer{.text = "", .tokens = {}, .summary = {}, .stats = StreamStats(clock.NowNanos())};
+  // Text can only be missing where the prompt was none.
+  bool as_ids = false;
+  bool something_shown = false;
+  if (!options.json && prompt.has_token_ids()) {
+    const absl::StatusOr<v1::Model> model = client.GetModel(scope);
+    as_ids = model.ok() && !model->has_tokenizer();
+  }
   const auto on_response = [&](const v1::GenerateResponse& response) {
     answer.stats.Add(clock.NowNanos(), response.tokens_size());
     answer.tokens.insert(answer.tokens.end(), response.tokens().begin(), response.tokens().end());
     answer.text += response.text();
-    if (!options.json && !response.text().empty()) {
-      std::fwrite(response.text().data(), 1, response.text().size(), stdout);
+    const std::string shown =
+        as_ids ? IdsAfter(answer.tokens.size() - response.tokens_size(), answer.tokens)
+               : response.text();
+    if (!options.json && !shown.empty()) {
+      something_shown = true;
+      std::fwrite(shown.data(), 1, shown.size(), stdout);
       // Who reads the stream may have left: the answer is then of no use.
       if (std::fflush(stdout) != 0) return false;
     }
     return true;
   };
   absl::StatusOr<v1::GenerateSummary> summary = client.Generate(scope, request, on_response);
-  if (!options.json && !answer.text.empty()) std::fputs("\n", stdout);
+  if (something_shown) std::fputs("\n", stdout);
   answer.status = options.timeout.Explain(summary.status(), scope);
   if (summary.ok()) answer.summary = *std::move(summary);
   return answer;

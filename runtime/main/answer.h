@@ -37,7 +37,8 @@ struct Answer {
 
 // Sends the request in `scope`, whose deadline is that of options.timeout, and waits for its whole
 // answer. Unless options.json, text is written to
-// standard output as it comes, and a line feed behind it.
+// standard output as it comes, and a line feed behind it; where the model has no tokenizer, the
+// token ids in place of text, separated by commas.
 Answer Ask(Client& client, CallScope& scope, const v1::Prompt& prompt,
            const AnswerOptions& options);
 

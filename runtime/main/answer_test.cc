@@ -35,11 +35,12 @@ class FakeClient : public Client {
                                                     const v1::DetokenizeRequest&) override {
     return absl::UnimplementedError("");
   }
-  absl::StatusOr<v1::Model> GetModel(CallScope&) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<v1::Model> GetModel(CallScope&) override { return model; }
 
   std::deque<v1::GenerateResponse> responses;
   absl::Status end = absl::UnavailableError("decode node left");  // without a summary
   v1::GenerateRequest asked;
+  v1::Model model;
 
  private:
   std::string address_ = "127.0.0.1:1";
@@ -84,6 +85,20 @@ TEST(AnswerTest, StreamsTextAndGathersAllOfIt) {
   EXPECT_EQ(answer.tokens.size(), 2u);
   EXPECT_EQ(answer.summary.prompt_tokens(), 5);
   EXPECT_GT(answer.stats.ttft_nanos(), 0);
+}
+
+TEST(AnswerTest, IdsStandForTextWithoutATokenizer) {
+  for (const bool has_tokenizer : {false, true}) {
+    FakeClient client;
+    client.model.set_has_tokenizer(has_tokenizer);
+    CallScope scope(CallScope::DeadlineAfter(60));
+    client.responses = {Token(0, 11, ""), Token(1, 12, ""), Last(v1::FINISH_REASON_STOP)};
+    v1::Prompt prompt;
+    prompt.mutable_token_ids()->add_ids(5);
+    testing::internal::CaptureStdout();
+    EXPECT_TRUE(Ask(client, scope, prompt, {}).status.ok());
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), has_tokenizer ? "" : "11,12\n");
+  }
 }
 
 TEST(AnswerTest, KeepsQuietForJson) {
@@ -191,9 +206,9 @@ TEST(AnswerTest, FlagsBecomeTheOptionsOfTheRequest) {
   Flags flags({.verb = "generate", .summary = "", .description = "", .example = ""});
   AnswerOptions options;
   AddAnswerFlags(flags, &options);
-  std::vector<std::string> args = {"--temperature", "0.5", "--top-k",     "40",  "--top-p", "0.9",
-                                   "--seed",        "7",   "--stop",      "a,b", "--stop",  "c",
-                                   "--logprobs",    "0",   "--ignore-eos"};
+  std::vector<std::string> args = {
+      "--temperature", "0.5", "--top-k", "40", "--top-p",    "0.9", "--seed",       "7",
+      "--stop",        "a,b", "--stop",  "c",  "--logprobs", "0",   "--ignore-eos", "--json"};
   std::vector<char*> pointers;
   for (std::string& arg : args) pointers.push_back(arg.data());
   std::string text;

@@ -56,7 +56,10 @@ class CommandLineTest(unittest.TestCase):
             (("generate", "--model", "m", "--prompt", "x", "--max-tokens", "0"), "--max-tokens"),
             (("generate", "--model", "m"), "exactly one of --prompt, --prompt-ids and --chat"),
             (("generate", "--prompt", "x"), "--address"),
-            (("generate", "--prompt", "x", "--model", "m", "--address", "h:1"), "--address"),
+            (("generate", "--prompt", "x", "--model", "m", "--address", "h:1"), "are both given"),
+            (("generate", "--prompt", "x", "--model", ""), '--model: "" names no checkpoint'),
+            (("up", "--model", ""), '--model: "" names no checkpoint'),
+            (("generate", "--prompt", "x", "--model", "m", "--logprobs", "2"), "--logprobs goes with --json"),
             (("generate", "--prompt", "x", "--address", "h:1", "--kv-dtype", "f32"), "--kv-dtype goes with --model"),
             (("generate", "--prompt-ids", "1,x", "--model", "m"), "--prompt-ids"),
             (("generate", "--prompt", "x", "--model", "m", "--topology", "2xQ:tp1"), "--topology"),
@@ -94,6 +97,17 @@ class CommandLineTest(unittest.TestCase):
                 last = result.stderr.strip().split("\n")[-1]
                 self.assertTrue(last.startswith(f"headway {arguments[0]}: "), result.stderr)
                 self.assertIn("/nonexistent/model.gguf", last)
+
+    def test_output_that_is_lost_is_an_error(self):
+        for arguments in (("--help",), ("score", "--help"), ("budget", *FACTS, "--positions", "16"),
+                          ("generate", "--prompt-ids", "1,2", "--max-tokens", "2", "--json", "--model", MODEL),
+                          ("generate", "--prompt-ids", "1,2", "--max-tokens", "2", "--model", MODEL),
+                          ("up", "--quiet", "--topology", "1xM:tp1", "--model", MODEL)):
+            with self.subTest(arguments=arguments), open("/dev/full", "w", encoding="ascii") as full:
+                result = subprocess.run([HEADWAY, *arguments], stdin=subprocess.DEVNULL, stdout=full, text=True,
+                                        stderr=subprocess.PIPE, timeout=60, check=False)
+                self.assertEqual(result.returncode, 1, result)
+                self.assertIn("standard output could not be written", result.stderr)
 
     def test_nobody_at_the_address_is_an_error(self):
         start = time.monotonic()

@@ -21,7 +21,11 @@ void AddClientTargetFlags(Flags& flags, ClientTargetOptions* options) {
   AddModelFlags(flags, /*model_required=*/false, &options->model);
   AddTopologyFlag(flags, &options->topology);
   flags.Check([&flags]() -> std::optional<std::string> {
-    if (flags.Given("--address") == flags.Given("--model")) {
+    if (flags.Given("--address") && flags.Given("--model")) {
+      return "--address and --model are both given; give --address of a router, or --model to "
+             "start a private cluster";
+    }
+    if (!flags.Given("--address") && !flags.Given("--model")) {
       return "give --address of a router, or --model to start a private cluster";
     }
     for (const char* name : {"--topology", "--kv-dtype", "--activations", "--threads"}) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/main/output.h"
 #include "runtime/main/verb.h"
 
 namespace headway {
@@ -37,6 +38,16 @@ std::string Overview(const std::vector<Verb>& verbs) {
   return text;
 }
 
+// The exit status of what ended like this; 0 only when all that it printed has been written.
+int Finish(const std::string& who, absl::Status status) {
+  const absl::Status output = FinishOutput();
+  // What nobody can read is also cancelled; why says more.
+  if (status.ok() || (absl::IsCancelled(status) && !output.ok())) status = output;
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", who.c_str(), std::string(status.message()).c_str());
+  return 1;
+}
+
 int Main(std::span<char* const> args) {
   // A client that has gone is told by the error of a write.
   std::signal(SIGPIPE, SIG_IGN);
@@ -44,7 +55,7 @@ int Main(std::span<char* const> args) {
   const std::string name = args.size() > 1 ? args[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
     std::fputs(Overview(verbs).c_str(), stdout);
-    return 0;
+    return Finish("headway", absl::OkStatus());
   }
   std::vector<std::string> names;
   for (const Verb& verb : verbs) {
@@ -52,21 +63,19 @@ int Main(std::span<char* const> args) {
     if (verb.about.verb != name) continue;
     Flags flags(verb.about);
     const VerbRunner run = verb.declare(flags);
+    const std::string who = absl::StrCat("headway ", name);
     std::string text;
     switch (flags.Parse(args.subspan(2), &text)) {
       case Flags::Outcome::kHelp:
         std::fputs(text.c_str(), stdout);
-        return 0;
+        return Finish(who, absl::OkStatus());
       case Flags::Outcome::kUsage:
         std::fprintf(stderr, "%s\n", text.c_str());
         return 2;
       case Flags::Outcome::kRun:
         break;
     }
-    const absl::Status status = run();
-    if (status.ok()) return 0;
-    std::fprintf(stderr, "headway %s: %s\n", name.c_str(), std::string(status.message()).c_str());
-    return 1;
+    return Finish(who, run());
   }
   if (name.empty()) {
     std::fputs(Overview(verbs).c_str(), stderr);

@@ -44,7 +44,10 @@ void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options) {
             {.value = "N",
              .help = "threads of one rank",
              .default_text = "the machine's cores / ranks of a node"});
-  flags.Check([=]() -> std::optional<std::string> {
+  flags.Check([=, &flags]() -> std::optional<std::string> {
+    if (flags.Given("--model") && options->model.empty()) {
+      return "--model: \"\" names no checkpoint; give the path of one";
+    }
     if (model_required && options->model.empty()) return "--model PATH is needed";
     if (*activations == "q8") options->activations = kernels::ActivationFormat::kQ8;
     if (*activations == "f32") options->activations = kernels::ActivationFormat::kF32;

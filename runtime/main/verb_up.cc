@@ -13,6 +13,7 @@
 #include "runtime/main/interrupt.h"
 #include "runtime/main/model_flags.h"
 #include "runtime/main/node_flags.h"
+#include "runtime/main/output.h"
 #include "runtime/main/topology_flag.h"
 #include "runtime/main/verb.h"
 
@@ -28,7 +29,8 @@ struct Options {
   bool json = false;
 };
 
-void PrintAddresses(const LocalCluster& cluster, bool json) {
+// An error when nobody can learn them.
+absl::Status PrintAddresses(const LocalCluster& cluster, bool json) {
   if (json) {
     nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
     for (const LocalCluster::Node& node : cluster.nodes()) {
@@ -48,7 +50,7 @@ void PrintAddresses(const LocalCluster& cluster, bool json) {
     std::printf("%-12s %s\nReady. Ctrl-C stops it all.\n", "router",
                 cluster.router_address().c_str());
   }
-  std::fflush(stdout);
+  return FinishOutput();
 }
 
 // Reads and drops what is there. False at the end of the stream.
@@ -86,8 +88,8 @@ absl::Status Run(const Options& options) {
   cluster_options.launcher.stop_fd = interrupt.fd();
   HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<LocalCluster> cluster,
                            LocalCluster::Start(cluster_options));
-  PrintAddresses(*cluster, options.json);
-  const absl::Status status = WaitForTheEnd(*cluster, interrupt, options.stop_on_eof);
+  absl::Status status = PrintAddresses(*cluster, options.json);
+  if (status.ok()) status = WaitForTheEnd(*cluster, interrupt, options.stop_on_eof);
   cluster->Stop();
   return status;
 }
