@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/local_communicator.h"
 #include "runtime/experiment/bench/read_bandwidth.h"
@@ -35,18 +36,28 @@ class Runner {
 
   absl::Status RunAll() {
     for (int tokens : options_.prefill_tokens) {
-      if (Fits(tokens)) HEADWAY_RETURN_IF_ERROR(Prefill(tokens));
+      if (Fits(absl::StrCat("prefill ", tokens), tokens)) HEADWAY_RETURN_IF_ERROR(Prefill(tokens));
     }
     for (int batch : options_.batches)
       HEADWAY_RETURN_IF_ERROR(Decode(batch, options_.short_context));
-    if (Fits(options_.long_context + options_.decode_tokens)) {
+    if (Fits(absl::StrCat("decode after ", options_.long_context, " tokens"),
+             options_.long_context + options_.decode_tokens)) {
       HEADWAY_RETURN_IF_ERROR(Decode(1, options_.long_context));
     }
     return absl::OkStatus();
   }
 
  private:
-  bool Fits(int positions) const { return positions <= engine_.limits().max_positions; }
+  // Whether the model can hold `work`'s positions; rank 0 tells when not.
+  bool Fits(const std::string& work, int positions) const {
+    const int most = engine_.limits().max_positions;
+    if (positions <= most) return true;
+    if (report_ != nullptr) {
+      LogWarning(absl::StrCat("leaves out \"", work, "\", which takes ", positions,
+                              " positions: the model has ", most));
+    }
+    return false;
+  }
 
   // Block table of sequence `i` of those that take `positions` each.
   std::vector<int32_t> Table(int i, int positions) const {

@@ -35,7 +35,7 @@ struct BenchRow {
 };
 
 // Runs every row and tells `report` of each as it ends. Rows that the model's positions cannot hold
-// are left out.
+// are left out, which a warning in the log tells.
 absl::Status RunEngineBench(const Checkpoint& checkpoint, const EngineBenchOptions& options,
                             const std::function<void(const BenchRow&)>& report);
 
