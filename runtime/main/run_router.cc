@@ -17,6 +17,7 @@
 #include "runtime/cluster/ready_line.h"
 #include "runtime/main/router_options.h"
 #include "runtime/main/stop_signal.h"
+#include "runtime/model/model_config.h"
 #include "runtime/model/text_config.h"
 #include "runtime/router/router.h"
 #include "runtime/server/inference_service.h"
@@ -40,13 +41,15 @@ std::vector<NodeAddress> AllNodes(const RouterMainOptions& options) {
 
 // What turns prompts into tokens. A checkpoint whose text cannot be read serves token ids, and a
 // log line says why; one without a chat template serves plain text.
-absl::StatusOr<std::unique_ptr<PromptEncoder>> ReadText(const Checkpoint& checkpoint) {
+absl::StatusOr<std::unique_ptr<PromptEncoder>> ReadText(const Checkpoint& checkpoint,
+                                                        int vocabulary) {
   const absl::StatusOr<text::TokenizerSpec> spec = ReadTokenizerSpec(checkpoint);
   if (absl::IsNotFound(spec.status()) || absl::IsUnimplemented(spec.status())) {
     LogWarning(absl::StrCat("serving token ids only: ", spec.status().message()));
     return std::make_unique<PromptEncoder>(nullptr, nullptr);
   }
   HEADWAY_RETURN_IF_ERROR(spec.status());
+  HEADWAY_RETURN_IF_ERROR(CheckTokenizerFits(*spec, vocabulary));
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<text::Tokenizer> tokenizer,
                            text::Tokenizer::Create(*spec));
   const absl::StatusOr<std::string> source = ReadChatTemplate(checkpoint);
@@ -96,7 +99,8 @@ absl::Status RunRouter(const RouterMainOptions& options) {
   {
     HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                              Checkpoint::Open(options.model));
-    HEADWAY_ASSIGN_OR_RETURN(encoder, ReadText(*checkpoint));
+    HEADWAY_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
+    HEADWAY_ASSIGN_OR_RETURN(encoder, ReadText(*checkpoint, config.vocabulary));
     if (encoder->tokenizer() != nullptr) {
       router_options.end_token_ids = encoder->tokenizer()->end_ids();
     } else {

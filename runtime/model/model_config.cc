@@ -224,6 +224,15 @@ absl::Status ReadEndTokens(const Checkpoint& checkpoint, std::span<const std::st
                            ModelConfig& config) {
   const Metadata& metadata = checkpoint.metadata();
   std::vector<int64_t> tokens;
+  const auto check = [&](std::string_view key) {
+    for (const int64_t token : tokens) {
+      if (token < config.vocabulary) continue;
+      return absl::InvalidArgumentError(absl::StrCat(ToAbsl(key), " names token ", token,
+                                                     ", but the model's vocabulary has ",
+                                                     config.vocabulary, " tokens"));
+    }
+    return absl::OkStatus();
+  };
   for (const std::string_view key : keys) {
     if (!metadata.Has(key)) continue;
     if (const auto one = metadata.Int(key); one.ok()) {
@@ -232,17 +241,17 @@ absl::Status ReadEndTokens(const Checkpoint& checkpoint, std::span<const std::st
       HEADWAY_ASSIGN_OR_RETURN(const std::vector<int64_t> several, metadata.Ints(key));
       tokens.insert(tokens.end(), several.begin(), several.end());
     }
+    HEADWAY_RETURN_IF_ERROR(check(key));
   }
   if (checkpoint.kind() == Checkpoint::Kind::kHuggingFace) {
     AddGenerationEndTokens(checkpoint, tokens);
+    HEADWAY_RETURN_IF_ERROR(check("eos_token_id of generation_config.json"));
   }
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   for (const int64_t token : tokens) {
-    // An id that the model cannot give never ends anything.
-    if (token >= 0 && token < config.vocabulary) {
-      config.eos_tokens.push_back(static_cast<int32_t>(token));
-    }
+    // A negative one says that there is none.
+    if (token >= 0) config.eos_tokens.push_back(static_cast<int32_t>(token));
   }
   return absl::OkStatus();
 }

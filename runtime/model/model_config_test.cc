@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -193,7 +194,7 @@ TEST(ModelConfigTest, TiesOnlyWhereSaid) {
 TEST(ModelConfigTest, CollectsEndTokens) {
   const auto base = Golden("models/llama_gqa_9_3");
   OverlayCheckpoint checkpoint(*base);
-  checkpoint.Set("eos_token_id", std::vector<int64_t>{7, 5, 100000, -1});
+  checkpoint.Set("eos_token_id", std::vector<int64_t>{7, 5, -1});
   checkpoint.SetSideFile("generation_config.json", R"({"eos_token_id": [5, 9]})");
   EXPECT_THAT(Read(checkpoint).eos_tokens, ElementsAre(5, 7, 9));
   checkpoint.SetSideFile("generation_config.json", R"({"eos_token_id": 11)");  // malformed: no help
@@ -205,6 +206,22 @@ TEST(ModelConfigTest, CollectsEndTokens) {
   OverlayCheckpoint gguf(*gguf_base);
   gguf.Set("tokenizer.ggml.eot_token_id", int64_t{4});
   EXPECT_THAT(Read(gguf).eos_tokens, ElementsAre(1, 4));
+}
+
+TEST(ModelConfigTest, AnEndTokenBeyondTheVocabularyIsAnError) {
+  const auto base = Golden("models/llama_gqa_9_3");
+  const int64_t beyond = Read(*base).vocabulary;
+  OverlayCheckpoint checkpoint(*base);
+  checkpoint.Set("eos_token_id", beyond - 1);
+  EXPECT_TRUE(ReadModelConfig(checkpoint).ok());
+  const std::string id = std::to_string(beyond);
+  checkpoint.SetSideFile("generation_config.json", "{\"eos_token_id\": [5, " + id + "]}");
+  EXPECT_THAT(std::string(ReadModelConfig(checkpoint).status().message()),
+              HasSubstr("generation_config.json names token " + id));
+  checkpoint.Set("eos_token_id", beyond);
+  EXPECT_THAT(
+      std::string(ReadModelConfig(checkpoint).status().message()),
+      HasSubstr("eos_token_id names token " + id + ", but the model's vocabulary has " + id));
 }
 
 TEST(ModelConfigTest, AcceptsWhatChangesNothing) {

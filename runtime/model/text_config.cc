@@ -159,6 +159,15 @@ absl::StatusOr<text::TokenizerSpec> ReadTokenizerSpec(const Checkpoint& checkpoi
   return spec;
 }
 
+absl::Status CheckTokenizerFits(const text::TokenizerSpec& spec, int vocabulary) {
+  size_t count = spec.tokens.size();
+  while (count > 0 && spec.tokens[count - 1].empty()) --count;
+  if (count <= static_cast<size_t>(vocabulary)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer: token ", Quoted(spec.tokens[count - 1]), " has id ", count - 1,
+                   ", but the model's vocabulary has ", vocabulary, " tokens"));
+}
+
 absl::StatusOr<std::string> ReadChatTemplate(const Checkpoint& checkpoint) {
   if (checkpoint.kind() == Checkpoint::Kind::kGguf) {
     if (!checkpoint.metadata().Has(kGgufTemplateKey)) {

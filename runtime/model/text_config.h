@@ -19,6 +19,10 @@ namespace headway {
 // for what is malformed.
 absl::StatusOr<text::TokenizerSpec> ReadTokenizerSpec(const Checkpoint& checkpoint);
 
+// InvalidArgument, naming the highest token and both numbers, when the tokenizer has tokens that a
+// model of `vocabulary` tokens does not know. One that has fewer than the model fits.
+absl::Status CheckTokenizerFits(const text::TokenizerSpec& spec, int vocabulary);
+
 // The source of the chat template: of GGUF tokenizer.chat_template, of a folder
 // chat_template.jinja or else tokenizer_config.json. NotFound when the checkpoint has none.
 absl::StatusOr<std::string> ReadChatTemplate(const Checkpoint& checkpoint);

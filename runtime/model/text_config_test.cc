@@ -223,6 +223,15 @@ TEST(TextConfigTest, SmallVocabularyFromAFolder) {
             "old");
 }
 
+TEST(TextConfigTest, ATokenizerMayNotKnowMoreThanTheModel) {
+  const text::TokenizerSpec spec{.tokens = {"a", "b", "c", ""}};
+  EXPECT_TRUE(CheckTokenizerFits(spec, 9).ok());
+  EXPECT_TRUE(CheckTokenizerFits(spec, 3).ok()) << "an id without a token does no harm";
+  EXPECT_EQ(CheckTokenizerFits(spec, 2),
+            absl::InvalidArgumentError(
+                "tokenizer: token 'c' has id 2, but the model's vocabulary has 2 tokens"));
+}
+
 TEST(TextConfigTest, NoTokenizerIsNotFound) {
   const auto checkpoint = OpenOrFail(FolderWith({}));
   EXPECT_EQ(ReadTokenizerSpec(*checkpoint).status().code(), absl::StatusCode::kNotFound);
