@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "runtime/cluster/error_details.h"
-#include "runtime/node/node_loop_fixture.h"
+#include "runtime/node/node_loop_test_fixture.h"
 
 namespace headway {
 namespace {

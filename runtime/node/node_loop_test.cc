@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "runtime/node/node_loop_fixture.h"
+#include "runtime/node/node_loop_test_fixture.h"
 
 namespace headway {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef HEADWAY_RUNTIME_NODE_NODE_LOOP_FIXTURE_H_
-#define HEADWAY_RUNTIME_NODE_NODE_LOOP_FIXTURE_H_
+#ifndef HEADWAY_RUNTIME_NODE_NODE_LOOP_TEST_FIXTURE_H_
+#define HEADWAY_RUNTIME_NODE_NODE_LOOP_TEST_FIXTURE_H_
 
 #include <condition_variable>
 #include <memory>
@@ -223,4 +223,4 @@ class GatedCommunicator : public Communicator {
 
 }  // namespace headway
 
-#endif  // HEADWAY_RUNTIME_NODE_NODE_LOOP_FIXTURE_H_
+#endif  // HEADWAY_RUNTIME_NODE_NODE_LOOP_TEST_FIXTURE_H_
