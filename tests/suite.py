@@ -7,6 +7,7 @@ Cases find what the suite was given in suite.options.
 """
 import argparse
 import os
+import signal
 import sys
 import unittest
 
@@ -20,6 +21,8 @@ def main():
     parser.parse_args(namespace=options)
     options.headway = os.path.abspath(options.headway)
 
+    # Under a shell's "&" ctrl-C is ignored, and so it would be in what the cases start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(cases)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)

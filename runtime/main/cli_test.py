@@ -221,4 +221,6 @@ class InterruptTest(unittest.TestCase):
 
 if __name__ == "__main__":
     from tests import xml_main
+    # Under a shell's "&" ctrl-C is ignored, and so it would be in what the cases start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     xml_main.main()
