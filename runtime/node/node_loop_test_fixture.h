@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "runtime/base/clock.h"
-#include "runtime/comm/communicator.h"
+#include "runtime/comm/test_communicator_decorator.h"
 #include "runtime/node/local_group.h"
 #include "runtime/node/node_loop.h"
 #include "runtime/node/recording_sink.h"
@@ -195,29 +195,16 @@ class Gate {
   int waiting_ = 0;
 };
 
-class GatedCommunicator : public Communicator {
+class GatedCommunicator : public CommunicatorDecorator {
  public:
   GatedCommunicator(std::unique_ptr<Communicator> real, Gate& gate)
-      : real_(std::move(real)), gate_(gate) {}
-  int rank() const override { return real_->rank(); }
-  int size() const override { return real_->size(); }
-  absl::Status Barrier() override { return real_->Barrier(); }
+      : CommunicatorDecorator(std::move(real)), gate_(gate) {}
   absl::Status Broadcast(int root, std::span<std::byte> bytes) override {
     if (rank() == root) gate_.Pass();
-    return real_->Broadcast(root, bytes);
+    return CommunicatorDecorator::Broadcast(root, bytes);
   }
-  absl::Status Gather(int root, std::span<const std::byte> mine, std::span<const int64_t> sizes,
-                      std::byte* all) override {
-    return real_->Gather(root, mine, sizes, all);
-  }
-  absl::Status AllToAll(std::span<const std::byte> send, std::span<const int64_t> send_sizes,
-                        std::byte* recv, std::span<const int64_t> recv_sizes) override {
-    return real_->AllToAll(send, send_sizes, recv, recv_sizes);
-  }
-  void Abort(const std::string& reason) override { real_->Abort(reason); }
 
  private:
-  const std::unique_ptr<Communicator> real_;
   Gate& gate_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "runtime/base/clock.h"
+#include "runtime/comm/test_communicator_decorator.h"
 #include "runtime/node/local_group.h"
 #include "runtime/node/recording_sink.h"
 #include "runtime/transfer/local_transport.h"
@@ -46,32 +47,19 @@ struct Traffic {
   std::atomic<int64_t> broadcasts = 0, bytes = 0;
 };
 
-class MeteredCommunicator : public Communicator {
+class MeteredCommunicator : public CommunicatorDecorator {
  public:
   MeteredCommunicator(std::unique_ptr<Communicator> real, Traffic& traffic)
-      : real_(std::move(real)), traffic_(traffic) {}
-  int rank() const override { return real_->rank(); }
-  int size() const override { return real_->size(); }
-  absl::Status Barrier() override { return real_->Barrier(); }
+      : CommunicatorDecorator(std::move(real)), traffic_(traffic) {}
   absl::Status Broadcast(int root, std::span<std::byte> bytes) override {
     if (rank() == root) {
       ++traffic_.broadcasts;
       traffic_.bytes += static_cast<int64_t>(bytes.size());
     }
-    return real_->Broadcast(root, bytes);
+    return CommunicatorDecorator::Broadcast(root, bytes);
   }
-  absl::Status Gather(int root, std::span<const std::byte> mine, std::span<const int64_t> sizes,
-                      std::byte* all) override {
-    return real_->Gather(root, mine, sizes, all);
-  }
-  absl::Status AllToAll(std::span<const std::byte> send, std::span<const int64_t> send_sizes,
-                        std::byte* recv, std::span<const int64_t> recv_sizes) override {
-    return real_->AllToAll(send, send_sizes, recv, recv_sizes);
-  }
-  void Abort(const std::string& reason) override { real_->Abort(reason); }
 
  private:
-  const std::unique_ptr<Communicator> real_;
   Traffic& traffic_;
 };
 

@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "kernels/ops.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/comm/communicator.h"
+#include "runtime/comm/test_communicator_decorator.h"
 #include "runtime/experiment/verify/engine_rows.h"
 #include "runtime/experiment/verify/verify.h"
 #include "runtime/experiment/verify/work.h"
@@ -98,30 +98,6 @@ kernels::Ops With(std::function<void(kernels::Ops&)> change) {
   change(ops);
   return ops;
 }
-
-// Passes everything on.
-class CommunicatorDecorator : public Communicator {
- public:
-  explicit CommunicatorDecorator(std::unique_ptr<Communicator> real) : real_(std::move(real)) {}
-  int rank() const override { return real_->rank(); }
-  int size() const override { return real_->size(); }
-  absl::Status Barrier() override { return real_->Barrier(); }
-  absl::Status Broadcast(int root, std::span<std::byte> bytes) override {
-    return real_->Broadcast(root, bytes);
-  }
-  absl::Status Gather(int root, std::span<const std::byte> mine, std::span<const int64_t> sizes,
-                      std::byte* all) override {
-    return real_->Gather(root, mine, sizes, all);
-  }
-  absl::Status AllToAll(std::span<const std::byte> send, std::span<const int64_t> send_sizes,
-                        std::byte* recv, std::span<const int64_t> recv_sizes) override {
-    return real_->AllToAll(send, send_sizes, recv, recv_sizes);
-  }
-  void Abort(const std::string& reason) override { real_->Abort(reason); }
-
- private:
-  std::unique_ptr<Communicator> real_;
-};
 
 // Takes the ranks' sums in another order: the roots of one rank come back to front, so the tree
 // adds other neighbours first.
