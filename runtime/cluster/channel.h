@@ -14,9 +14,10 @@ namespace headway {
 // largest that is sent.
 inline constexpr int kMaxMessageBytes = 64 << 20;
 
-// How often a connection on which a call waits is checked, so that a peer that hangs or a machine
-// that is gone ends its calls with UNAVAILABLE.
-inline constexpr int kKeepaliveMillis = 10000;
+// How often a connection on which a call waits is checked, and how long the peer may take to answer
+// that: a peer that hangs or a machine that is gone ends its calls with UNAVAILABLE after both.
+inline constexpr int kKeepaliveMillis = 2500;
+inline constexpr int kKeepaliveAnswerMillis = 5000;
 
 // A connection of its own (nothing shared with other channels of the process) to HOST:PORT, made
 // when first used and made again, within a second of the peer's return, when lost. Never through

@@ -113,6 +113,10 @@ void NodeLoop::TakeUp(uint64_t handle, DecodeTask task) {
       return UnknownReservation(task.manifest.reservation_id);
     }
     SequencePtr& sequence = sequences_.at(known->second);
+    if (sequence->state == Sequence::State::kWaiting) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "reservation ", task.manifest.reservation_id, " still waits for its blocks"));
+    }
     if (sequence->kind != Sequence::Kind::kDecode ||
         sequence->state != Sequence::State::kReserved) {
       return absl::FailedPreconditionError(

@@ -389,7 +389,8 @@ void NodeLoop::AddPolls(RankCommand& command) {
     if (sequence.state == Sequence::State::kArriving) {
       command.poll_receives.push_back(sequence.reservation.reservation_id);
     }
-    if (sequence.state == Sequence::State::kSending) {
+    // Also while the prompt is computed: if its KV gets nowhere, the rest need not be.
+    if (sequence.kind == Sequence::Kind::kPrefill && sequence.transfer_open) {
       command.poll_sends.push_back(sequence.reservation.reservation_id);
     }
   }
@@ -403,7 +404,10 @@ void NodeLoop::HandleReports() {
                   std::span(reports.receives).subspan(i * ranks, ranks));
   }
   for (size_t i = 0; i < executed_.poll_sends.size(); ++i) {
-    HandleDeparture(*sequences_.at(by_reservation_.at(executed_.poll_sends[i])),
+    // The step may have ended it.
+    const auto known = by_reservation_.find(executed_.poll_sends[i]);
+    if (known == by_reservation_.end()) continue;
+    HandleDeparture(*sequences_.at(known->second),
                     std::span(reports.sends).subspan(i * ranks, ranks));
   }
 }

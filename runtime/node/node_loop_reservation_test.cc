@@ -1,6 +1,8 @@
 // Reservations, leases and transfers between a prefill and a decode node.
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -282,6 +284,84 @@ TEST_F(NodeLoopTest, AFailedTransferBlamesTheDecodeNode) {
   EXPECT_EQ(CauseOf(status), FailureCause::kTargetUnreachable) << status;
   EXPECT_TRUE(prefill->loop().health().ok());
   WaitIdle(prefill->loop());
+}
+
+// Holds each step from some on until a message has been refused.
+class RefusedSends {
+ public:
+  void Refuse(const Transport::Done& done) {
+    done(absl::UnavailableError("the peer is gone"));
+    std::lock_guard lock(mutex_);
+    refused_ = true;
+    changed_.notify_all();
+  }
+  void OnStep() {
+    std::unique_lock lock(mutex_);
+    if (++steps_ > kFreeSteps) changed_.wait(lock, [this] { return refused_; });
+  }
+  static constexpr int kFreeSteps = 20;  // a block is whole by then
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool refused_ = false;
+  int steps_ = 0;
+};
+
+class RefusingTransport : public Transport {
+ public:
+  RefusingTransport(std::unique_ptr<Transport> inner, RefusedSends& refused)
+      : inner_(std::move(inner)), refused_(refused) {}
+  std::string address() const override { return inner_->address(); }
+  void SetReceiver(Receiver receiver) override { inner_->SetReceiver(std::move(receiver)); }
+  void SendPieces(const std::string&, std::span<const std::byte>,
+                  std::span<const std::span<const std::byte>>, Done done) override {
+    refused_.Refuse(done);
+  }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+  RefusedSends& refused_;
+};
+
+class SteppedCommunicator : public CommunicatorDecorator {
+ public:
+  SteppedCommunicator(std::unique_ptr<Communicator> real, RefusedSends& refused)
+      : CommunicatorDecorator(std::move(real)), refused_(refused) {}
+  absl::Status Broadcast(int root, std::span<std::byte> bytes) override {
+    if (rank() == root) refused_.OnStep();
+    return CommunicatorDecorator::Broadcast(root, bytes);
+  }
+
+ private:
+  RefusedSends& refused_;
+};
+
+TEST_F(NodeLoopTest, APromptWhoseKvGetsNowhereIsNotComputedToItsEnd) {
+  constexpr int kPrompt = 90;
+  RefusedSends refused;
+  LocalGroupOptions options = Options(NodeRole::kPrefill, 2);
+  options.node.max_chunk = 1;
+  options.new_transport = [&](int) {
+    return std::make_unique<RefusingTransport>(hub_.Create(), refused);
+  };
+  options.wrap_communicator = [&](std::unique_ptr<Communicator> real) {
+    return std::make_unique<SteppedCommunicator>(std::move(real), refused);
+  };
+  std::unique_ptr<LocalGroup> prefill = Start(options);
+  std::unique_ptr<LocalGroup> decode = Start(NodeRole::kDecode, 1);
+  Answer<ReservationGrant> grant;
+  decode->loop().Reserve({.prompt_tokens = kPrompt, .max_tokens = 4, .done = grant.Callback()});
+  ASSERT_TRUE(grant.Wait().ok());
+  Answer<PrefillResult> prefilled;
+  prefill->loop().Prefill({.prompt = std::vector<int32_t>(kPrompt, 3),
+                           .sampling = Greedy(4),
+                           .target = *grant.Wait(),
+                           .done = prefilled.Callback()});
+  const absl::Status status = prefilled.Wait().status();
+  EXPECT_EQ(CauseOf(status), FailureCause::kTargetUnreachable) << status;
+  WaitIdle(prefill->loop());
+  EXPECT_LE(LoadOf(prefill->loop()).kv_projections, RefusedSends::kFreeSteps + 1);
 }
 
 TEST_F(NodeLoopTest, ADrainingNodeTakesUpWhatItReservedAndNothingNew) {

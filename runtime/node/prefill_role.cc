@@ -106,7 +106,7 @@ void NodeLoop::HandleDeparture(Sequence& sequence, std::span<const SendReport> r
     for (int target = 0; target < sequence.reservation.degree; ++target)
       parts[target].Add(report.parts[target]);
   }
-  if (!done) return;
+  if (!done || sequence.state != Sequence::State::kSending) return;
   counters_.kv_bytes_sent += bytes;
   PrefillResult& result = sequence.prefill_result;
   result.kv_bytes = bytes;

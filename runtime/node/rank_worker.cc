@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/model/shard_plan.h"
@@ -166,7 +167,11 @@ absl::Status RankWorker::Receive() {
 absl::Status RankWorker::ExecuteTransfers(const RankCommand& command) {
   for (uint64_t id : command.closes) receiver_->Close(id);
   for (uint64_t id : command.end_sends) sender_->End(id);
-  for (const ReceiveTask& open : command.opens) HEADWAY_RETURN_IF_ERROR(receiver_->Open(open));
+  // A transfer that cannot begin is the end of its sequence, which the next look at it tells, and
+  // not of the node.
+  for (const ReceiveTask& open : command.opens) {
+    if (absl::Status status = receiver_->Open(open); !status.ok()) LogError(std::string(status.message()));
+  }
   for (const BeginSend& send : command.begin_sends) {
     HEADWAY_ASSIGN_OR_RETURN(ShardPlan target, MakeShardPlan(engine_.config(), send.target_degree));
     SendTask task = {.reservation_id = send.reservation_id,
@@ -180,7 +185,9 @@ absl::Status RankWorker::ExecuteTransfers(const RankCommand& command) {
     }
     // What the prompt leaves of its last block would else be an earlier sequence's, and travel.
     if (!send.block_table.empty()) engine_.ClearBlock(send.block_table.back());
-    HEADWAY_RETURN_IF_ERROR(sender_->Begin(std::move(task)));
+    if (absl::Status status = sender_->Begin(std::move(task)); !status.ok()) {
+      LogError(std::string(status.message()));
+    }
   }
   return absl::OkStatus();
 }
@@ -222,12 +229,12 @@ absl::Status RankWorker::Report(const RankCommand& command) {
   }
   my_sends_.clear();
   for (const uint64_t id : command.poll_sends) {
-    const SendState state = sender_->Poll(id);
+    sender_->Poll(id, polled_);
     SendReport& report = my_sends_.emplace_back();
-    report.done = state.done ? 1 : 0;
-    report.bytes = state.bytes;
-    std::copy(state.parts.begin(), state.parts.end(), report.parts);
-    SetStatus(state.status, report);
+    report.done = polled_.done ? 1 : 0;
+    report.bytes = polled_.bytes;
+    std::copy(polled_.parts.begin(), polled_.parts.end(), report.parts);
+    SetStatus(polled_.status, report);
   }
   HEADWAY_RETURN_IF_ERROR(GatherReports(my_receives_, receives_by_rank_, reports_.receives));
   return GatherReports(my_sends_, sends_by_rank_, reports_.sends);

@@ -79,6 +79,7 @@ class RankWorker {
   // Of polled transfers: this rank's, [rank][poll] at the leader, and what it makes of them.
   std::vector<ReceiveReport> my_receives_, receives_by_rank_;
   std::vector<SendReport> my_sends_, sends_by_rank_;
+  SendState polled_;
   std::vector<int64_t> report_sizes_;
   Reports reports_;
 };

@@ -69,6 +69,7 @@ absl::StatusOr<ModelLimits> ClusterView::ScoreLimits() const {
 
 absl::Status ClusterView::NoNode(const std::string& operation,
                                  const absl::Status& last_failure) const {
+  if (absl::IsResourceExhausted(last_failure)) return last_failure;
   std::string text = absl::StrCat(operation, ": no node is available for it; of ", members_.size(),
                                   " nodes ", nodes_.size(), " can be used");
   const char* separator = " (";

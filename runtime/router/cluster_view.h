@@ -34,8 +34,9 @@ class ClusterView {
   // Unavailable when no node can score.
   absl::StatusOr<ModelLimits> ScoreLimits() const;
 
-  // Why a request could not be placed: Unavailable with the nodes that are left and, unless it is
-  // OK, the last failure of another.
+  // Why a request could not be placed: the last failure of another node where that is
+  // ResourceExhausted, word for word; else Unavailable with the nodes that are left and, unless it
+  // is OK, that failure.
   absl::Status NoNode(const std::string& operation, const absl::Status& last_failure = {}) const;
 
   // Fills in what nodes say of the model. Unavailable when none answers.

@@ -41,6 +41,17 @@ bool IsFault(const absl::Status& status) {
   return absl::IsInternal(status) || absl::IsDataLoss(status) || absl::IsUnknown(status);
 }
 
+// Whether another node may do what one could not: one that is gone or has no room.
+bool MayTryAnother(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
+
+// Which of a request's failures its client hears of when no node is left: that a node was full, and
+// when to come again, rather than that another was gone.
+absl::Status WorthTelling(const absl::Status& before, const absl::Status& now) {
+  return absl::IsResourceExhausted(before) ? before : now;
+}
+
 // Blocks on a decode node, from the moment that they are asked for until a Decode call has taken
 // them up. Gives them back otherwise, whatever ended the request: even where it ended before the
 // node's answer came, since the name was chosen here. What Decode has taken up is left alone by the
@@ -271,20 +282,20 @@ class Router::Generation {
   // A reservation that ran out is no node's fault: the request may reserve again, on any node.
   absl::Status ReservationLost(const absl::Status& status) {
     attempt_failed_ = ++lost_reservations_ < kMaxLostReservations;
-    last_failure_ = status;
+    last_failure_ = WorthTelling(last_failure_, status);
     return absl::UnavailableError(
         absl::StrCat("generate: the request's KV reservation was lost, for the ",
                      lost_reservations_, ". time; send the request again: ", status.message()));
   }
 
-  // Notes that a node failed. Its UNAVAILABLE lets the request try others.
+  // Notes that a node failed.
   absl::Status Failed(int index, const absl::Status& status) {
     if (CauseOf(status) == FailureCause::kReservationLost) return ReservationLost(status);
     router_.nodes_.ReportFailure(index, status);
-    if (absl::IsUnavailable(status)) {
+    if (MayTryAnother(status)) {
       attempt_failed_ = true;
       failed_.push_back(index);
-      last_failure_ = status;
+      last_failure_ = WorthTelling(last_failure_, status);
     }
     return status;
   }
@@ -310,7 +321,7 @@ class Router::Generation {
   std::optional<OutputText> text_;
   GenerateOutcome outcome_;
 
-  bool attempt_failed_ = false;  // a node was UNAVAILABLE in this attempt
+  bool attempt_failed_ = false;  // a node was gone or full in this attempt
   std::vector<int> failed_;      // nodes that were, in this request
   int lost_reservations_ = 0;
   absl::Status last_failure_;
@@ -362,9 +373,9 @@ absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& i
       return ScoreOutcome{.token_ids = std::move(request.tokens), .scores = *std::move(reply)};
     }
     nodes_.ReportFailure(node->index, reply.status());
-    if (!absl::IsUnavailable(reply.status())) return reply.status();
+    if (!MayTryAnother(reply.status())) return reply.status();
     failed.push_back(node->index);
-    last_failure = reply.status();
+    last_failure = WorthTelling(last_failure, reply.status());
   }
 }
 

@@ -144,6 +144,33 @@ TEST_F(RouterTest, AnotherDecodeOrMixedNodeTakesOver) {
   EXPECT_EQ(outcome->timings.decode_node, third.address());
 }
 
+TEST_F(RouterTest, AnotherNodeTakesOverFromAFullOne) {
+  const absl::Status kFull = absl::ResourceExhaustedError("queue: 256 waiting, limit 256");
+  FakeNode& first = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .prefill = kFull});
+  FakeNode& second = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}});
+  FakeNode& full = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}, .reserve = kFull});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  const auto outcome = Generate(Ids({1}));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(answer_.text, "ab");
+  EXPECT_EQ(outcome->timings.prefill_node, second.address());
+  EXPECT_EQ(outcome->timings.decode_node, decode.address());
+  EXPECT_THAT(first.events(), ElementsAre("Prefill"));
+  EXPECT_THAT(full.events(), ElementsAre("Reserve"));
+  EXPECT_EQ(decode.open_reservations(), 0);
+  // Full is not gone.
+  for (const MemberSnapshot& member : nodes_->Snapshot()) EXPECT_TRUE(member.usable);
+}
+
+TEST_F(RouterTest, FullNodesAreToldRatherThanThoseThatAreGone) {
+  const absl::Status kFull = absl::ResourceExhaustedError("queue: 256 waiting, limit 256");
+  FakeNode& full = AddNode(v1::NODE_ROLE_MIXED, {.stream = kFull});
+  FakeNode& gone = AddNode(v1::NODE_ROLE_MIXED, {.stream = absl::UnavailableError("draining")});
+  EXPECT_EQ(Generate(Ids({1})).status(), kFull);
+  EXPECT_THAT(full.events(), ElementsAre("Generate"));
+  EXPECT_THAT(gone.events(), ElementsAre("Generate"));
+}
+
 TEST_F(RouterTest, AfterTheFirstTokenNobodyTakesOver) {
   FakeNode& first = AddNode(v1::NODE_ROLE_MIXED,
                             {.tokens = {'a', 'b'}, .stream = absl::UnavailableError("draining")});

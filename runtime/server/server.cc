@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& listen,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   // A server whose client's machine is gone finds out and frees what the client held.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveAnswerMillis);
   for (const ServedService& served : services) builder.RegisterService(served.service);
   server->server_ = builder.BuildAndStart();
   if (!server->server_ || server->port_ == 0) {

@@ -99,7 +99,8 @@ class CacheSender : public KvSender {
 
   absl::Status Begin(SendTask task) override;
   void OnLayerReady(uint64_t reservation_id, int layer, int begin, int end) override;
-  SendState Poll(uint64_t reservation_id) override;
+  using KvSender::Poll;
+  void Poll(uint64_t reservation_id, SendState& state) override;
   void End(uint64_t reservation_id) override;
 
  private:
@@ -199,21 +200,22 @@ bool CacheSender::PastDeadline(Task& task) const {
   return true;
 }
 
-SendState CacheSender::Poll(uint64_t reservation_id) {
+void CacheSender::Poll(uint64_t reservation_id, SendState& state) {
   std::lock_guard lock(shared_->mutex);
   const auto found = shared_->tasks.find(reservation_id);
   if (found == shared_->tasks.end()) {
-    SendState state;
+    state.done = false;
     state.status =
         absl::NotFoundError(absl::StrCat("send of reservation ", reservation_id, ": not begun"));
-    return state;
+    state.bytes = 0;
+    state.parts.clear();
+    return;
   }
   Task& task = *found->second;
   // The thread looks before each message; here for those that wait for a peer to take something.
   if (task.Pending()) PastDeadline(task);
-  SendState state = task.state;
+  state = task.state;
   state.done = !task.Pending() && !task.reading && task.outstanding == 0;
-  return state;
 }
 
 void CacheSender::End(uint64_t reservation_id) {

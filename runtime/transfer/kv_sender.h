@@ -55,7 +55,13 @@ class KvSender {
   // block included). What is said twice is sent once; an unknown reservation is ignored, because it
   // may just have ended.
   virtual void OnLayerReady(uint64_t reservation_id, int layer, int begin, int end) = 0;
-  virtual SendState Poll(uint64_t reservation_id) = 0;
+  // Takes the memory of `state.parts` up again: looking anew allocates nothing.
+  virtual void Poll(uint64_t reservation_id, SendState& state) = 0;
+  SendState Poll(uint64_t reservation_id) {
+    SendState state;
+    Poll(reservation_id, state);
+    return state;
+  }
   // Forgets the task. Returns when its blocks are read no more and nothing of it is handed to the
   // transport any more; waits for at most one message's hand-over. What the transport has by then
   // may still arrive: the receiver's Close is the fence against it.
