@@ -41,15 +41,15 @@ std::string Folder(std::string_view weights) {
   return folder;
 }
 
-// The same weights in two shards, each with a tensor too many that the index does not place there.
-std::string ShardedFolder(std::string_view weight_map) {
+// The same weights in two shards, of which the second has tensor `extra` of 1 value too many.
+std::string ShardedFolder(std::string_view weight_map, std::string_view extra = "unused") {
   const std::string folder = NewFolder();
   WriteFile(folder, "config.json", R"({"model_type": "llama"})");
   WriteFile(folder, "one.safetensors",
             SafetensorsImage(absl::StrCat("{", Entry("a", "[2,2]", 0, 8), "}"), "xxxxxxxx"));
   WriteFile(folder, "two.safetensors",
             SafetensorsImage(
-                absl::StrCat("{", Entry("b", "[3]", 0, 6), ",", Entry("a", "[1]", 6, 8), "}"),
+                absl::StrCat("{", Entry("b", "[3]", 0, 6), ",", Entry(extra, "[1]", 6, 8), "}"),
                 "yyyyyyzz"));
   WriteFile(folder, "model.safetensors.index.json",
             absl::StrCat(R"({"metadata": {"total_size": 14}, "weight_map": )",
@@ -154,6 +154,36 @@ TEST(HuggingFaceTest, ShardsAreOneCheckpoint) {
   EXPECT_EQ(sharded->digest(), (*Checkpoint::Open(Folder(WholeWeights())))->digest());
 }
 
+TEST(HuggingFaceTest, FilesThatTheIndexDoesNotNameAreNotLookedAt) {
+  const std::string folder = ShardedFolder(R"({"a": "one.safetensors", "b": "two.safetensors"})");
+  // The same names with other values, and a file that could not be read.
+  WriteFile(folder, "a-first.safetensors", WholeWeights('z'));
+  WriteFile(folder, "zz-last.safetensors", "garbage");
+  const auto checkpoint = Checkpoint::Open(folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(*(*checkpoint)->Tensor("a")->row(0), std::byte{'x'});
+  EXPECT_EQ((*checkpoint)->digest(), (*Checkpoint::Open(Folder(WholeWeights())))->digest());
+}
+
+TEST(HuggingFaceTest, ATensorInTwoShardsMustBeTheSame) {
+  constexpr char kBoth[] = R"({"a": "one.safetensors", "b": "two.safetensors"})";
+  const std::string folder = ShardedFolder(kBoth, "a");
+  EXPECT_EQ(Checkpoint::Open(folder).status(),
+            absl::InvalidArgumentError(folder +
+                                       "/two.safetensors: tensor 'a' is not the one in "
+                                       "one.safetensors, where model.safetensors.index.json says "
+                                       "that it is; remove one of the two"));
+  const auto with_copy = [&](char fill) {
+    WriteFile(folder, "two.safetensors",
+              SafetensorsImage(
+                  absl::StrCat("{", Entry("b", "[3]", 0, 6), ",", Entry("a", "[2,2]", 6, 14), "}"),
+                  "yyyyyy" + std::string(7, 'x') + fill));
+    return Checkpoint::Open(folder).status();
+  };
+  EXPECT_EQ(with_copy('z').code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(with_copy('x').ok()) << with_copy('x');
+}
+
 TEST(HuggingFaceTest, BadIndex) {
   const auto error = [](std::string_view weight_map) {
     const std::string folder = ShardedFolder(weight_map);
@@ -171,6 +201,8 @@ TEST(HuggingFaceTest, BadIndex) {
     EXPECT_THAT(error(absl::StrCat(R"({"a": ")", outside, R"("})")),
                 HasSubstr("which is not a file name"));
   }
+  EXPECT_THAT(error(R"({"a": "one.safetensors", "a": "two.safetensors"})"),
+              HasSubstr("the name 'a' stands twice"));
   EXPECT_THAT(error("{"), HasSubstr("not valid JSON"));
 }
 

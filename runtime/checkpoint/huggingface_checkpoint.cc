@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/huggingface_checkpoint.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -78,6 +79,28 @@ absl::Status AddShard(const std::string& folder, const std::string& shard,
   return absl::OkStatus();
 }
 
+bool SameTensor(const SafetensorsEntry& a, const SafetensorsEntry& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
+}
+
+// Some readers take a tensor from the shard that the index names, some from the last that has it:
+// where two shards have one, it must not matter.
+absl::Status CheckCopies(const std::string& folder, const json& shard_of_tensor,
+                         const std::vector<std::string>& shards, const Weights& weights) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    for (const auto& [name, entry] : weights.files[i].entries()) {
+      const auto placed = weights.tensors.find(name);
+      if (placed == weights.tensors.end() || placed->second == &entry) continue;
+      if (SameTensor(*placed->second, entry)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(folder, "/", shards[i], ": tensor ", Quoted(name), " is not the one in ",
+                       shard_of_tensor[name].get<std::string>(), ", where ", kIndex,
+                       " says that it is; remove one of the two"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Weights> OpenSharded(const std::string& folder, std::string_view index_text) {
   const std::string index_path = absl::StrCat(folder, "/", kIndex);
   absl::StatusOr<json> index = ParseJson(index_text);
@@ -97,9 +120,12 @@ absl::StatusOr<Weights> OpenSharded(const std::string& folder, std::string_view 
     names_of_shard[shard.get<std::string>()].push_back(name);
   }
   Weights weights;
+  std::vector<std::string> shards;
   for (const auto& [shard, names] : names_of_shard) {
     HEADWAY_RETURN_IF_ERROR(AddShard(folder, shard, names, weights));
+    shards.push_back(shard);
   }
+  HEADWAY_RETURN_IF_ERROR(CheckCopies(folder, *map, shards, weights));
   return weights;
 }
 
