@@ -166,7 +166,7 @@ absl::StatusOr<uint64_t> TensorBytes(const GgufTensor& tensor) {
   }
   const GgmlType* type = FindGgmlType(tensor.type);
   if (type == nullptr) return 0;
-  const int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const int64_t row = tensor.shape.back();
   if (row % type->block_elements != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a row of ", row, " values is not whole blocks of ", type->block_elements,
@@ -183,13 +183,14 @@ absl::StatusOr<uint64_t> TensorBytes(const GgufTensor& tensor) {
 absl::Status ReadClaim(ByteReader& reader, Claim& claim) {
   HEADWAY_ASSIGN_OR_RETURN(const uint32_t dimensions,
                            reader.Read<uint32_t>("a number of dimensions"));
-  if (dimensions > kMaxDimensions) {
+  if (dimensions == 0 || dimensions > kMaxDimensions) {
     return absl::InvalidArgumentError(
-        absl::StrCat(dimensions, " dimensions; the limit is ", kMaxDimensions));
+        absl::StrCat(dimensions, " dimensions; there must be 1 to ", kMaxDimensions));
   }
   for (uint32_t d = 0; d < dimensions; ++d) {
     HEADWAY_ASSIGN_OR_RETURN(const uint64_t n, reader.Read<uint64_t>("a dimension"));
-    if (n > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    // No reader can use a tensor without values, and many divide by its dimensions.
+    if (n == 0 || n > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
       return absl::InvalidArgumentError(absl::StrCat("a dimension of ", n, " values"));
     }
     claim.tensor.shape.push_back(static_cast<int64_t>(n));

@@ -293,7 +293,30 @@ INSTANTIATE_TEST_SUITE_P(
                   [] {
                     return OneTensor({1, 1, 1, 1, 1}, 0, 0);
                   },
-                  "tensor 'blk.0.w': 5 dimensions; the limit is 4"},
+                  "tensor 'blk.0.w': 5 dimensions; there must be 1 to 4"},
+        Malformed{"NoDimensions", [] { return OneTensor({}, 0, 0); },
+                  "tensor 'blk.0.w': 0 dimensions; there must be 1 to 4"},
+        Malformed{"DimensionsMost",
+                  [] {
+                    return With([](auto& i) {
+                      i.tensors = GgufString("t") + Raw(~0u) + i.tensors;
+                      ++i.tensor_count;
+                    });
+                  },
+                  "tensor 't': 4294967295 dimensions"},
+        Malformed{"InnerDimensionZero",
+                  [] {
+                    return OneTensor({0, 4}, 0, 0);
+                  },
+                  "tensor 'blk.0.w': a dimension of 0 values"},
+        // The smallest such file: its whole data section is empty, as the shape says.
+        Malformed{"OuterDimensionZero",
+                  [] {
+                    const std::string bytes = GgufImage().Tensor("t", {1, 0}, 0, 0).Build();
+                    EXPECT_EQ(bytes.size(), 65u);
+                    return bytes;
+                  },
+                  "tensor 't': a dimension of 0 values"},
         Malformed{"DimensionBeyond63Bits", [] { return OneTensor({kMost}, 0, 0); },
                   "tensor 'blk.0.w': a dimension of 18446744073709551615 values"},
         Malformed{"ProductOfDimensions",

@@ -65,6 +65,15 @@ TEST(SafetensorsFileTest, NoFlippedBitDoesHarm) {
   EXPECT_GT(accepted, 10);
 }
 
+TEST(SafetensorsFileTest, AFileOfMetadataAloneIsWhole) {
+  for (const char* header : {R"({"__metadata__":{"format":"pt"}}  )", "{}      "}) {
+    const std::string image = SafetensorsImage(header, "");
+    const absl::StatusOr<SafetensorsEntries> entries = ParseSafetensors(Bytes(image));
+    ASSERT_TRUE(entries.ok()) << entries.status();
+    EXPECT_THAT(*entries, IsEmpty());
+  }
+}
+
 TEST(SafetensorsFileTest, OpenNamesTheFile) {
   const std::string folder = NewFolder();
   EXPECT_EQ(SafetensorsFile::Open(folder + "/none").status().code(), absl::StatusCode::kNotFound);
@@ -128,6 +137,18 @@ INSTANTIATE_TEST_SUITE_P(
                                    R"("t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
                                    ""),
                   "the name 't' stands twice"},
+        // Readers disagree on which of two they take, so neither is taken, though each fits.
+        Malformed{"NameTwiceForOtherBytes",
+                  SafetensorsImage(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                                   R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}  )",
+                                   "12345678"),
+                  "the name 'a' stands twice"},
+        Malformed{"MetadataTwice",
+                  SafetensorsImage(R"({"__metadata__":{},"__metadata__":{"format":"pt"}})", ""),
+                  "the name '__metadata__' stands twice"},
+        Malformed{"FieldTwice",
+                  One(R"({"dtype":"U8","shape":[8],"data_offsets":[0,4],"data_offsets":[0,8]})"),
+                  "the name 'data_offsets' stands twice"},
         Malformed{"DescriptionIsANumber", One("3"), "tensor 't': its description"},
         Malformed{"NoType", One(R"({"shape":[8],"data_offsets":[0,8]})"), "tensor 't': 'dtype'"},
         Malformed{"TypeIsANumber", One(R"({"dtype":1,"shape":[8],"data_offsets":[0,8]})"),
