@@ -155,6 +155,28 @@ TEST(ModelConfigTest, ReadsRopeScalings) {
   EXPECT_EQ(gguf_llama3.frequency_divisors.size(), 8u);
 }
 
+TEST(ModelConfigTest, TheKindOfRopeHasTwoKeys) {
+  const auto base = Golden("models/llama_rope_llama3");
+  const RopeConfig expected = Read(*base).rope;
+  for (const std::string prefix : {"rope_scaling.", "rope_parameters."}) {
+    for (const char* key : {"type", "rope_type"}) {
+      OverlayCheckpoint checkpoint(*base);
+      checkpoint.Remove(prefix == "rope_scaling." ? "rope_parameters"
+                                                  : "rope_parameters.rope_type");
+      checkpoint.Set("rope_theta", expected.theta);
+      checkpoint.Set(prefix + "factor", expected.factor);
+      checkpoint.Set(prefix + "low_freq_factor", expected.low_freq_factor);
+      checkpoint.Set(prefix + "high_freq_factor", expected.high_freq_factor);
+      checkpoint.Set(prefix + "original_max_position_embeddings", expected.original_max_positions);
+      checkpoint.Set(prefix + key, std::string("llama3"));
+      EXPECT_TRUE(SameRope(Read(checkpoint).rope, expected)) << prefix << key;
+      checkpoint.Set(prefix + key, std::string("spiral"));
+      EXPECT_THAT(std::string(ReadModelConfig(checkpoint).status().message()),
+                  AllOf(HasSubstr(prefix + key), HasSubstr("spiral")));
+    }
+  }
+}
+
 TEST(ModelConfigTest, YarnAttentionFactorPrecedence) {
   const auto base = Golden("models/llama_rope_yarn_mscale");
   OverlayCheckpoint checkpoint(*base);
@@ -296,6 +318,12 @@ std::vector<BadCase> BadCases() {
   std::vector<BadCase> cases = {
       Setting("Architecture", hf, "architectures", std::vector<std::string>{"MambaForCausalLM"},
               {"MambaForCausalLM", "LlamaForCausalLM"}),
+      // Its layers have windows.
+      Setting("WindowedFamily", hf, "architectures", std::vector<std::string>{"MistralForCausalLM"},
+              {"MistralForCausalLM"}),
+      // Their Q and K rows are stored in another order.
+      Setting("GgufQwen2", gguf, "general.architecture", text("qwen2"), {"qwen2"}),
+      Setting("GgufQwen3", gguf, "general.architecture", text("qwen3"), {"qwen3"}),
       Setting("NoArchitecture", hf, "architectures", std::vector<std::string>{}, {"''"}),
       Setting("GgufArchitecture", gguf, "general.architecture", text("mamba"), {"mamba", "llama"}),
       Setting("Activation", hf, "hidden_act", text("gelu"), {"gelu", "silu"}),
@@ -344,6 +372,12 @@ std::vector<BadCase> BadCases() {
        [](OverlayCheckpoint& c) { c.RemoveTensor("model.layers.1.self_attn.o_proj.weight"); },
        absl::StatusCode::kNotFound,
        {"model.layers.1.self_attn.o_proj.weight"}});
+  // As in a file that holds a vocabulary alone.
+  cases.push_back({"NoEmbedding",
+                   gguf,
+                   [](OverlayCheckpoint& c) { c.RemoveTensor("token_embd.weight"); },
+                   absl::StatusCode::kNotFound,
+                   {"token_embd.weight"}});
   cases.push_back(
       {"EmbeddingWidth",
        hf,

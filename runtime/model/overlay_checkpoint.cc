@@ -1,5 +1,6 @@
 #include "runtime/model/overlay_checkpoint.h"
 
+#include <set>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -15,6 +16,19 @@ void OverlayCheckpoint::SetTensor(const std::string& name, std::vector<int64_t> 
                              .dtype = DType::kF32,
                              .shape = std::move(shape),
                              .data = reinterpret_cast<const std::byte*>(kept.data())};
+}
+
+std::vector<std::string> OverlayCheckpoint::TensorNames() const {
+  const std::vector<std::string> base = base_.TensorNames();
+  std::set<std::string> names(base.begin(), base.end());
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor) {
+      names.insert(name);
+    } else {
+      names.erase(name);
+    }
+  }
+  return {names.begin(), names.end()};
 }
 
 bool OverlayCheckpoint::Has(std::string_view name) const {

@@ -34,7 +34,7 @@ class OverlayCheckpoint : public Checkpoint {
 
   Kind kind() const override { return base_.kind(); }
   const Metadata& metadata() const override { return metadata_; }
-  std::vector<std::string> TensorNames() const override { return base_.TensorNames(); }
+  std::vector<std::string> TensorNames() const override;
   bool Has(std::string_view name) const override;
   absl::StatusOr<TensorRef> Tensor(std::string_view name) const override;
   absl::StatusOr<std::string> SideFile(std::string_view name) const override;

@@ -66,6 +66,46 @@ TEST(RopeFrequenciesTest, Llama3HasThreeBands) {
   ExpectNear(RopeFrequencies(rope, 128), wanted);
 }
 
+// What each pair of dimensions is divided by in two published models, to five digits.
+TEST(RopeFrequenciesTest, Llama3DividesAsInPublishedModels) {
+  struct Published {
+    int head_dim;
+    double factor;
+    std::vector<double> blended;  // of the pairs from `first` on; those before are not divided
+    int first;
+  };
+  for (const auto& [head_dim, factor, blended, first] :
+       {Published{128, 8, {1.20748, 1.55341, 2.02631, 2.69453, 3.68425, 5.25733}, 29},
+        Published{64, 32, {1.65133, 3.29226, 9.66673}, 15}}) {
+    const std::vector<double> found = RopeFrequencies({.kind = Kind::kLlama3,
+                                                       .theta = 500000,
+                                                       .factor = factor,
+                                                       .low_freq_factor = 1,
+                                                       .high_freq_factor = 4,
+                                                       .original_max_positions = 8192},
+                                                      head_dim);
+    const std::vector<double> plain = RopeFrequencies({.theta = 500000}, head_dim);
+    ASSERT_EQ(found.size(), static_cast<size_t>(head_dim / 2));
+    for (int pair = 0; pair < head_dim / 2; ++pair) {
+      const int at = pair - first;
+      const double wanted = at < 0                                   ? 1
+                            : at >= static_cast<int>(blended.size()) ? factor
+                                                                     : blended[at];
+      EXPECT_NEAR(plain[pair] / found[pair], wanted, 5.1e-6) << "pair " << pair;
+    }
+    // A file may also store the divisors; then they are applied, and the rest is plain.
+    std::vector<float> divisors;
+    for (int pair = 0; pair < head_dim / 2; ++pair) {
+      divisors.push_back(static_cast<float>(plain[pair] / found[pair]));
+    }
+    const std::vector<double> divided =
+        RopeFrequencies({.theta = 500000, .frequency_divisors = divisors}, head_dim);
+    for (int pair = 0; pair < head_dim / 2; ++pair) {
+      EXPECT_NEAR(divided[pair] / found[pair], 1, 1e-7) << "pair " << pair;
+    }
+  }
+}
+
 std::vector<long double> Yarn(const RopeConfig& rope, int head_dim) {
   const auto dimension = [&](double turns) {
     return head_dim * std::log(rope.original_max_positions / (turns * 2 * M_PIl)) /

@@ -76,6 +76,16 @@ TEST(ShardPlanTest, ThirtyTwoQueryHeadsOnEightKvHeads) {
       ElementsAre(std::pair(10, V{0, 1, 2}), std::pair(10, V{2, 3, 4}), std::pair(12, V{5, 6, 7})));
 }
 
+TEST(ShardPlanTest, TwoKvHeadsOnFourRanksAreOnTwoEach) {
+  const ShardPlan plan = Plan(Config(16, 2, 128, 11008), 4);
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(plan.ranks[r].query_head_begin, 4 * r);
+    EXPECT_EQ(plan.ranks[r].query_head_end, 4 * r + 4);
+    EXPECT_THAT(plan.ranks[r].kv_heads, ElementsAre(r / 2));
+    EXPECT_THAT(plan.ranks[r].kv_head_of_query, ElementsAre(0, 0, 0, 0));
+  }
+}
+
 TEST(ShardPlanTest, OneKvHeadIsOnEveryRank) {
   for (const RankShard& rank : Plan(Config(8, 1), 5).ranks) {
     EXPECT_THAT(rank.kv_heads, ElementsAre(0));
