@@ -96,6 +96,20 @@ TEST_P(ContractTest, ChunksDoNotMatter) {
   }
 }
 
+// Prompts that end a token before, at and after the end of a chunk, the first, second and third.
+TEST_P(ContractTest, WhereAPromptEndsInItsChunkDoesNotMatter) {
+  const auto group = New({.degree = 2});
+  for (const int chunk : {1, 16, 64}) {
+    for (const int length :
+         {chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1, 3 * chunk - 1}) {
+      if (length < 1 || length > GetParam().tokens) continue;
+      EXPECT_TRUE(SameBits(Sequence(*group).Feed(std::span(tokens_).first(length), chunk),
+                           LogitRows(expected_.begin(), expected_.begin() + length)))
+          << length << " tokens in chunks of " << chunk;
+    }
+  }
+}
+
 TEST_P(ContractTest, PlacesOfBlocksDoNotMatter) {
   const auto group = New({});
   EXPECT_TRUE(SameBits(Sequence(*group, 50, 37).Feed(tokens_, 20), expected_));

@@ -39,6 +39,35 @@ absl::StatusOr<std::string> OptionalFile(const Checkpoint& checkpoint, const cha
   return text;
 }
 
+// A list that every tokenizer has: one without it is malformed, which is not the same as none.
+absl::StatusOr<std::vector<std::string>> RequiredTexts(const Metadata& metadata, const char* key) {
+  if (metadata.Has(key)) return metadata.Strings(key);
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer: there is no key ", key, ", though ", kModelKey, " names a kind"));
+}
+
+absl::Status CheckLength(const char* key, size_t entries, size_t tokens) {
+  if (entries == tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer: ", key, " has ", entries, " entries for ", tokens, " tokens"));
+}
+
+// Steps that cut text differently from what is known here.
+absl::StatusOr<text::KnownPretokenizer> ReadGgufPretokenizer(const ConfigReader& reader) {
+  constexpr char kPreKey[] = "tokenizer.ggml.pre";
+  constexpr char kPrefixKey[] = "tokenizer.ggml.add_space_prefix";
+  HEADWAY_ASSIGN_OR_RETURN(const std::optional<bool> prefix, reader.OptionalBool(kPrefixKey));
+  if (prefix.value_or(false)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "tokenizer: ", kPrefixKey, " is true; a space before the text is not supported"));
+  }
+  HEADWAY_ASSIGN_OR_RETURN(const std::optional<std::string> pre, reader.OptionalString(kPreKey));
+  if (pre) return text::FindPretokenizer(*pre);
+  // Any guess would give other tokens for some texts.
+  return absl::UnimplementedError(absl::StrCat("tokenizer: there is no key ", kPreKey,
+                                               ", which says how text is cut before merging"));
+}
+
 absl::StatusOr<text::TokenizerSpec> ReadGgufTokenizer(const Metadata& metadata) {
   const ConfigReader reader(metadata);
   HEADWAY_ASSIGN_OR_RETURN(const std::optional<std::string> named,
@@ -51,19 +80,20 @@ absl::StatusOr<text::TokenizerSpec> ReadGgufTokenizer(const Metadata& metadata) 
     return absl::UnimplementedError(absl::StrCat("tokenizer: ", kModelKey, " is ", Quoted(model),
                                                  "; byte-level BPE ('gpt2') is supported"));
   }
-  HEADWAY_ASSIGN_OR_RETURN(const std::string pre, metadata.String("tokenizer.ggml.pre"));
-  HEADWAY_ASSIGN_OR_RETURN(text::KnownPretokenizer pretokenizer, text::FindPretokenizer(pre));
+  HEADWAY_ASSIGN_OR_RETURN(text::KnownPretokenizer pretokenizer, ReadGgufPretokenizer(reader));
   text::TokenizerSpec spec;
-  HEADWAY_ASSIGN_OR_RETURN(spec.tokens, metadata.Strings("tokenizer.ggml.tokens"));
-  HEADWAY_ASSIGN_OR_RETURN(spec.merges, metadata.Strings("tokenizer.ggml.merges"));
+  HEADWAY_ASSIGN_OR_RETURN(spec.tokens, RequiredTexts(metadata, "tokenizer.ggml.tokens"));
+  HEADWAY_ASSIGN_OR_RETURN(spec.merges, RequiredTexts(metadata, "tokenizer.ggml.merges"));
+  constexpr char kScoresKey[] = "tokenizer.ggml.scores";
+  if (metadata.Has(kScoresKey)) {
+    // Byte-level BPE has no use for them, but a list that does not fit shows a damaged file.
+    HEADWAY_ASSIGN_OR_RETURN(const std::vector<double> scores, metadata.Doubles(kScoresKey));
+    HEADWAY_RETURN_IF_ERROR(CheckLength(kScoresKey, scores.size(), spec.tokens.size()));
+  }
   constexpr char kTypesKey[] = "tokenizer.ggml.token_type";
   if (metadata.Has(kTypesKey)) {
     HEADWAY_ASSIGN_OR_RETURN(const std::vector<int64_t> types, metadata.Ints(kTypesKey));
-    if (types.size() != spec.tokens.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("tokenizer: ", kTypesKey, " has ",
-                                                     types.size(), " entries for ",
-                                                     spec.tokens.size(), " tokens"));
-    }
+    HEADWAY_RETURN_IF_ERROR(CheckLength(kTypesKey, types.size(), spec.tokens.size()));
     for (size_t id = 0; id < types.size(); ++id) {
       if (types[id] != kUnknown && types[id] != kControl && types[id] != kUserDefined) continue;
       spec.added_tokens.push_back({.id = static_cast<int32_t>(id),

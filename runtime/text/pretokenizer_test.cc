@@ -40,6 +40,16 @@ TEST(PretokenizerTest, Llama3AndQwen2DifferInDigits) {
   EXPECT_THAT(SplitLike("qwen2", "a12'S\n"), ElementsAre("a", "1", "2", "'S", "\n"));
 }
 
+TEST(PretokenizerTest, EachModelCutsNumbersAndContractionsItsOwnWay) {
+  EXPECT_THAT(SplitLike("gpt-2", "1234567"), ElementsAre("1234567"));
+  EXPECT_THAT(SplitLike("llama-bpe", "1234567"), ElementsAre("123", "456", "7"));
+  EXPECT_THAT(SplitLike("qwen2", "1234567"), ElementsAre("1", "2", "3", "4", "5", "6", "7"));
+  EXPECT_THAT(SplitLike("smollm", "1234567"), ElementsAre("1", "2", "3", "4", "5", "6", "7"));
+  EXPECT_THAT(SplitLike("gpt-2", "DON'T"), ElementsAre("DON", "'", "T"));
+  EXPECT_THAT(SplitLike("llama-bpe", "DON'T"), ElementsAre("DON", "'T"));
+  EXPECT_THAT(SplitLike("qwen2", "DON'T"), ElementsAre("DON", "'T"));
+}
+
 TEST(PretokenizerTest, LongSFoldsToS) {
   EXPECT_THAT(SplitLike("qwen2", "it'\xc5\xbf"), ElementsAre("it", "'\xc5\xbf"));
 }
