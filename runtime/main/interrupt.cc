@@ -1,23 +1,9 @@
 #include "runtime/main/interrupt.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 
-#include "runtime/base/check.h"
-
 namespace headway {
-
-Interrupt::Event::Event() : fd_(eventfd(0, EFD_CLOEXEC)) { HEADWAY_CHECK(fd_ >= 0); }
-Interrupt::Event::~Event() { close(fd_); }
-
-void Interrupt::Event::Set() {
-  const uint64_t one = 1;
-  (void)!write(fd_, &one, sizeof(one));
-}
 
 Interrupt::Interrupt() : watcher_([this] { Watch(); }) {}
 

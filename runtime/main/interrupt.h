@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/cluster/call_scope.h"
+#include "runtime/main/event.h"
 #include "runtime/main/stop_signal.h"
 
 namespace headway {
@@ -40,20 +41,6 @@ class Interrupt {
   };
 
  private:
-  // Something that happens once.
-  class Event {
-   public:
-    Event();
-    ~Event();
-    Event(const Event&) = delete;
-    Event& operator=(const Event&) = delete;
-    int fd() const { return fd_; }
-    void Set();
-
-   private:
-    int fd_;
-  };
-
   void Watch();
 
   StopSignal signal_;

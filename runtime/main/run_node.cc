@@ -1,11 +1,8 @@
 // `headway node`: flags -> checkpoint, communicator, ranks, loop, service -> wait -> drain.
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -17,6 +14,7 @@
 #include "runtime/cluster/ready_line.h"
 #include "runtime/comm/local_communicator.h"
 #include "runtime/comm/shm_communicator.h"
+#include "runtime/main/event.h"
 #include "runtime/main/node_options.h"
 #include "runtime/main/node_setup.h"
 #include "runtime/main/rank_arguments.h"
@@ -51,19 +49,6 @@ class OwnedFd {
   int fd_;
 };
 
-// A descriptor that Signal makes readable.
-absl::StatusOr<int> NewEvent() {
-  const int fd = eventfd(0, EFD_CLOEXEC);
-  if (fd >= 0) return fd;
-  return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
-}
-
-void Signal(int event) {
-  const uint64_t one = 1;
-  // Fails only when the count would pass 2^64 - 2; then it is readable already.
-  (void)!write(event, &one, sizeof(one));
-}
-
 std::string KvDevicesOf(const NodeMainOptions& options) {
   return options.kv_devices.empty() ? KvDevices(options.listen) : options.kv_devices;
 }
@@ -77,9 +62,7 @@ class RankProcesses {
                                                               Communicator& comm) {
     HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher,
                              Launcher::Create({.forward_output = true}));
-    HEADWAY_ASSIGN_OR_RETURN(const int stop, NewEvent());
-    auto processes =
-        std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), stop, comm));
+    auto processes = std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), comm));
     for (int rank = 1; rank < options.tp; ++rank) {
       RankMainOptions rank_options = {.name = absl::StrCat(options.name, "/rank-", rank),
                                       .rank = rank,
@@ -102,7 +85,7 @@ class RankProcesses {
     return processes;
   }
   ~RankProcesses() {
-    Signal(stop_.get());
+    stop_.Set();
     watcher_.join();
   }
 
@@ -115,15 +98,15 @@ class RankProcesses {
   absl::Status failure() const { return launcher_->failure(); }
 
  private:
-  RankProcesses(std::unique_ptr<Launcher> launcher, int stop, Communicator& comm)
-      : launcher_(std::move(launcher)), stop_(stop), watcher_([this, &comm] {
-          if (WaitReadable(stop_.get(), launcher_->failure_fd()) == 1) {
+  RankProcesses(std::unique_ptr<Launcher> launcher, Communicator& comm)
+      : launcher_(std::move(launcher)), watcher_([this, &comm] {
+          if (WaitReadable(stop_.fd(), launcher_->failure_fd()) == 1) {
             comm.Abort(std::string(launcher_->failure().message()));
           }
         }) {}
 
   std::unique_ptr<Launcher> launcher_;
-  OwnedFd stop_;
+  Event stop_;
   std::thread watcher_;
 };
 
@@ -174,11 +157,10 @@ absl::Status RunNode(const NodeMainOptions& options) {
   NodeLoop loop(
       {.role = role, .stuck_seconds = static_cast<double>(options.stuck_seconds), .epoch = epoch},
       host->engine(), host->worker(), host->addresses(), Clock::Real());
-  HEADWAY_ASSIGN_OR_RETURN(const int broken_event, NewEvent());
-  const OwnedFd broken(broken_event);
+  Event broken;
   loop.OnFailure([&](const absl::Status& status) {
     LogError(std::string(status.message()));
-    Signal(broken.get());
+    broken.Set();
   });
   loop.Start();
 
@@ -192,7 +174,7 @@ absl::Status RunNode(const NodeMainOptions& options) {
                        server->address()));
   HEADWAY_RETURN_IF_ERROR(WriteReadyLine(options.ready_fd, server->address()));
 
-  const bool stopped = WaitReadable(signal.fd(), broken.get()) == 0;
+  const bool stopped = WaitReadable(signal.fd(), broken.fd()) == 0;
   health.reset();
   const absl::Status failure = loop.health();
   if (stopped) {
