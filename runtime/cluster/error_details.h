@@ -12,10 +12,10 @@ namespace headway {
 // grpc_status.h takes over the wire as the call's error details. Of an OK status there is nothing
 // to tell: the functions below leave it as it is.
 
-// Who is at fault where it is not the node that answered. As headway.v1.NodeFailure.
+// Who is at fault where it need not be the node that answered. As headway.v1.NodeFailure.
 enum class FailureCause {
   kNode,               // the node itself, as far as is known
-  kTargetUnreachable,  // the node that KV goes to; the one that answered is well
+  kTargetUnreachable,  // it, or the node that its KV did not get through to
   kReservationLost,    // nobody: the reservation is not known (any more); reserve again
 };
 absl::Status WithCause(absl::Status status, FailureCause cause);

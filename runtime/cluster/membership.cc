@@ -1,5 +1,7 @@
 #include "runtime/cluster/membership.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -168,6 +170,11 @@ void Membership::Drop(Node& node, const absl::Status& why) {
   node.accepted = false;
   node.error = why;
   node.left_out_until_nanos = clock_.NowNanos() + ToNanos(options_.leave_out_seconds);
+  // The blame is settled. Otherwise two decode nodes that fail would take every prefill node that
+  // tried them along.
+  std::erase_if(unreachable_, [&](const Unreachable& report) {
+    return nodes_[report.prefill].get() == &node || nodes_[report.decode].get() == &node;
+  });
 }
 
 bool Membership::Usable(const Node& node) const {
@@ -287,6 +294,67 @@ void Membership::ReportFailure(int index, const absl::Status& status) {
   Node& node = *nodes_[index];
   if (node.info) Drop(node, status);
   changed_.notify_all();
+}
+
+void Membership::ReportUnreachable(int prefill, int decode, const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  Node& from = *nodes_[prefill];
+  Node& to = *nodes_[decode];
+  // What comes late of a node that is left out already says nothing of the other.
+  if (!Usable(from) || !Usable(to)) return;
+  std::erase_if(unreachable_, [oldest = OldestReportNanos()](const Unreachable& report) {
+    return report.nanos < oldest;
+  });
+  ForgetPair(prefill, decode);
+  unreachable_.push_back({prefill, decode, clock_.NowNanos()});
+
+  // A pair is reported once, so these are as many nodes.
+  const auto reporters =
+      std::count_if(unreachable_.begin(), unreachable_.end(),
+                    [&](const Unreachable& report) { return report.decode == decode; });
+  const auto out_of_reach =
+      std::count_if(unreachable_.begin(), unreachable_.end(),
+                    [&](const Unreachable& report) { return report.prefill == prefill; });
+  const auto prefill_nodes = std::count_if(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+    return Usable(*node) && RoleOf(*node->info) == NodeRole::kPrefill;
+  });
+  constexpr std::ptrdiff_t kEnough = 2;
+  if (reporters >= std::min(kEnough, prefill_nodes)) {
+    Drop(to, absl::UnavailableError(
+                 absl::StrCat("no KV gets through to it from ", reporters,
+                              " prefill nodes; the last: ", std::string(status.message()))));
+  } else if (out_of_reach >= kEnough) {
+    Drop(from, absl::UnavailableError(
+                   absl::StrCat("its KV gets through to none of ", out_of_reach,
+                                " decode nodes; the last: ", std::string(status.message()))));
+  }
+  changed_.notify_all();
+}
+
+void Membership::ReportReached(int prefill, int decode) {
+  std::lock_guard lock(mutex_);
+  ForgetPair(prefill, decode);
+}
+
+std::vector<int> Membership::OutOfReachFor(int decode) const {
+  std::lock_guard lock(mutex_);
+  std::vector<int> prefills;
+  for (const Unreachable& report : unreachable_) {
+    if (report.decode == decode && report.nanos >= OldestReportNanos()) {
+      prefills.push_back(report.prefill);
+    }
+  }
+  return prefills;
+}
+
+int64_t Membership::OldestReportNanos() const {
+  return clock_.NowNanos() - ToNanos(options_.unreachable_seconds);
+}
+
+void Membership::ForgetPair(int prefill, int decode) {
+  std::erase_if(unreachable_, [&](const Unreachable& report) {
+    return report.prefill == prefill && report.decode == decode;
+  });
 }
 
 void Membership::NoteReserved(int index, int blocks) {

@@ -25,6 +25,8 @@ struct MembershipOptions {
   double call_seconds = 5;    // how long a node may take to answer one
   // How long a node that was UNAVAILABLE gets no requests: one that drains still answers looks.
   double leave_out_seconds = 2;
+  // How long a KV transfer that failed counts against the two nodes that it was between.
+  double unreachable_seconds = 10;
   // What every node must have. Empty: what the first node of the list has that answers; it stays
   // until this object goes.
   std::string numerics_id;
@@ -84,6 +86,16 @@ class Membership {
 
   // Leaves the node out for a while when `status` is UNAVAILABLE; else does nothing.
   void ReportFailure(int index, const absl::Status& status);
+  // The KV of a prefill node did not get through to a decode node: `status` is what the prefill
+  // node says of it. Either may be at fault; what others report tells which. Leaves out the decode
+  // node once two prefill nodes have reported it within `unreachable_seconds`, or the only one that
+  // is usable has; else the prefill node once two decode nodes were out of its reach in that time.
+  // What a node had to do with before it was left out, for whatever reason, counts no more.
+  void ReportUnreachable(int prefill, int decode, const absl::Status& status);
+  // It did get through: earlier reports of this pair count no more.
+  void ReportReached(int prefill, int decode);
+  // The prefill nodes whose reports of a decode node count at this moment.
+  std::vector<int> OutOfReachFor(int decode) const;
   // Counts blocks that a request was given on a node, until the node's own count includes them.
   void NoteReserved(int index, int blocks);
 
@@ -102,6 +114,12 @@ class Membership {
     std::shared_ptr<CallScope> look;                               // in flight
   };
 
+  // A KV transfer that failed.
+  struct Unreachable {
+    int prefill, decode;  // indices
+    int64_t nanos;        // when
+  };
+
   void StartRound();
   void OnInfo(Node& node, absl::StatusOr<v1::NodeInfo> info);
   void OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load);
@@ -110,7 +128,9 @@ class Membership {
   std::string WhyRefused(const Node& node) const;
   void Judge();
   void Drop(Node& node, const absl::Status& why);
+  void ForgetPair(int prefill, int decode);
   bool Usable(const Node& node) const;
+  int64_t OldestReportNanos() const;
   bool ServingLocked() const;
 
   const MembershipOptions options_;
@@ -120,6 +140,7 @@ class Membership {
   std::vector<std::unique_ptr<Node>> nodes_;  // the list is fixed; what is in it guarded by mutex_
   std::string numerics_id_;                   // guarded by mutex_; empty: not known yet
   std::string numerics_from_;                 // whose it is; guarded by mutex_
+  std::vector<Unreachable> unreachable_;      // one a pair of usable nodes; guarded by mutex_
   int looks_in_flight_ = 0;                   // guarded by mutex_
   bool stopping_ = false;                     // no more looks; guarded by mutex_
   bool thread_stopping_ = false;              // guarded by mutex_

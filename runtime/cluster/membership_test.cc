@@ -267,6 +267,88 @@ TEST(MembershipTest, ANodeThatIsStuckOrDrainsGetsNoRequests) {
   EXPECT_TRUE(nodes.Serving());
 }
 
+TEST(MembershipTest, WhoIsToBlameForFailedTransfersShowsByWhoReportsThem) {
+  constexpr bool kOut = false, kIn = true;
+  constexpr int kWait = -1, kReached = -2;  // in place of a report
+  struct Step {
+    int prefill, decode;
+    int what = 0;
+  };
+  const struct {
+    const char* situation;
+    int prefill_nodes, decode_nodes;  // indices in this order
+    std::vector<Step> steps;
+    std::vector<bool> usable;
+  } kCases[] = {
+      {"the only prefill node", 1, 2, {{0, 1}}, {kIn, kOut, kIn}},
+      {"one pair, however often", 2, 1, {{0, 2}, {0, 2}, {0, 2}}, {kIn, kIn, kIn}},
+      {"two prefill nodes agree", 2, 2, {{0, 2}, {1, 2}}, {kIn, kIn, kOut, kIn}},
+      {"two are enough", 3, 1, {{0, 3}, {2, 3}}, {kIn, kIn, kIn, kOut}},
+      {"no decode node can be reached", 2, 2, {{0, 2}, {0, 3}}, {kOut, kIn, kIn, kIn}},
+      {"and what comes of it later counts no more",
+       2,
+       2,
+       {{0, 2}, {0, 3}, {0, 2}, {0, 3}},
+       {kOut, kIn, kIn, kIn}},
+      {"decode nodes that fail take no prefill node along",
+       2,
+       4,
+       {{0, 2}, {1, 2}, {0, 2}, {0, 3}, {1, 3}},
+       {kIn, kIn, kOut, kOut, kIn, kIn}},
+      {"old reports do not count", 2, 1, {{0, 2}, {0, 0, kWait}, {1, 2}}, {kIn, kIn, kIn}},
+      {"nor those of a pair that worked since",
+       2,
+       1,
+       {{0, 2}, {0, 2, kReached}, {1, 2}},
+       {kIn, kIn, kIn}},
+      {"another pair that worked says nothing of this one",
+       2,
+       2,
+       {{0, 2}, {0, 3, kReached}, {1, 3, kReached}, {1, 2}},
+       {kIn, kIn, kOut, kIn}},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.situation);
+    FakeClock clock;
+    std::vector<std::unique_ptr<FakeNode>> fakes;
+    std::vector<NodeAddress> addresses;
+    for (int i = 0; i < c.prefill_nodes + c.decode_nodes; ++i) {
+      fakes.push_back(std::make_unique<FakeNode>(i < c.prefill_nodes ? v1::NODE_ROLE_PREFILL
+                                                                     : v1::NODE_ROLE_DECODE));
+      addresses.push_back({fakes.back()->address()});
+    }
+    Membership nodes(addresses, {.unreachable_seconds = 10}, clock);
+    nodes.Poll();
+    for (const Step& step : c.steps) {
+      if (step.what == kWait) {
+        clock.AdvanceSeconds(10.1);
+      } else if (step.what == kReached) {
+        nodes.ReportReached(step.prefill, step.decode);
+      } else {
+        nodes.ReportUnreachable(step.prefill, step.decode, absl::UnavailableError("no answer"));
+      }
+    }
+    EXPECT_EQ(Usable(nodes), c.usable);
+  }
+}
+
+TEST(MembershipTest, TellsWhichPairsDidNotWorkOfLate) {
+  FakeClock clock;
+  FakeNode first(v1::NODE_ROLE_PREFILL), second(v1::NODE_ROLE_PREFILL), third(v1::NODE_ROLE_DECODE),
+      fourth(v1::NODE_ROLE_DECODE);
+  Membership nodes({{first.address()}, {second.address()}, {third.address()}, {fourth.address()}},
+                   {.unreachable_seconds = 10}, clock);
+  nodes.Poll();
+  nodes.ReportUnreachable(0, 2, absl::UnavailableError("no answer"));
+  nodes.ReportUnreachable(1, 3, absl::UnavailableError("no answer"));
+  EXPECT_THAT(nodes.OutOfReachFor(2), ElementsAre(0));
+  EXPECT_THAT(nodes.OutOfReachFor(3), ElementsAre(1));
+  nodes.ReportReached(0, 2);
+  EXPECT_THAT(nodes.OutOfReachFor(2), ElementsAre());
+  clock.AdvanceSeconds(10.1);
+  EXPECT_THAT(nodes.OutOfReachFor(3), ElementsAre());
+}
+
 TEST(MembershipTest, TellsWhenServingChanges) {
   FakeNode node(v1::NODE_ROLE_MIXED);
   std::mutex mutex;

@@ -18,15 +18,13 @@ struct Answers {
   std::condition_variable changed;
   std::optional<absl::StatusOr<v1::PrefillReply>> prefilled;
   int renewals = 0;   // in flight
-  absl::Status lost;  // why the reservation is of no use any more
+  absl::Status lost;  // why, by the decode node, the reservation is of no use any more
 };
 
 }  // namespace
 
-absl::StatusOr<v1::PrefillReply> PrefillUnderLease(CallScope& scope, NodeClient& prefill,
-                                                   NodeClient& decode,
-                                                   const v1::PrefillRequest& request,
-                                                   uint32_t lease_ms) {
+LeasedPrefill PrefillUnderLease(CallScope& scope, NodeClient& prefill, NodeClient& decode,
+                                const v1::PrefillRequest& request, uint32_t lease_ms) {
   CallScope calls(scope);
   Answers answers;
   v1::RenewRequest renewal;
@@ -43,9 +41,8 @@ absl::StatusOr<v1::PrefillReply> PrefillUnderLease(CallScope& scope, NodeClient&
   });
   const auto on_decode = [&answers](const absl::StatusOr<v1::RenewReply>& renewed) {
     std::lock_guard lock(answers.mutex);
-    if (absl::IsUnavailable(renewed.status())) {
-      answers.lost = WithCause(renewed.status(), FailureCause::kTargetUnreachable);
-    } else if (CauseOf(renewed.status()) == FailureCause::kReservationLost) {
+    if (absl::IsUnavailable(renewed.status()) ||
+        CauseOf(renewed.status()) == FailureCause::kReservationLost) {
       answers.lost = renewed.status();
     }
     --answers.renewals;
@@ -74,8 +71,8 @@ absl::StatusOr<v1::PrefillReply> PrefillUnderLease(CallScope& scope, NodeClient&
   lock.lock();
   answers.changed.wait(lock, [&] { return answers.prefilled && answers.renewals == 0; });
   // A prompt that was pushed before the reservation was lost helps nobody.
-  if (!answers.lost.ok()) return answers.lost;
-  return *std::move(answers.prefilled);
+  if (!answers.lost.ok()) return {.reply = answers.lost, .decode_failed = true};
+  return {.reply = *std::move(answers.prefilled)};
 }
 
 }  // namespace headway

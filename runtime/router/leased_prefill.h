@@ -9,17 +9,20 @@
 
 namespace headway {
 
+struct LeasedPrefill {
+  absl::StatusOr<v1::PrefillReply> reply;
+  // The error is not Prefill's: the decode node itself was asked and said, or did not say, so.
+  bool decode_failed = false;
+};
+
 // Has `prefill` compute a prompt, and meanwhile renews its reservation on both nodes, each third of
 // the lease, so that a lease need only be longer than a router may be silent, however long the
 // prompt waits and takes. Waits for the answer.
 //
-// Errors are those of Prefill. Ends early, and ends the prefill, with an error whose CauseOf is
-// kReservationLost when the decode node does not know the reservation any more, or
-// kTargetUnreachable when it cannot be reached.
-absl::StatusOr<v1::PrefillReply> PrefillUnderLease(CallScope& scope, NodeClient& prefill,
-                                                   NodeClient& decode,
-                                                   const v1::PrefillRequest& request,
-                                                   uint32_t lease_ms);
+// Errors are those of Prefill. Ends early, and ends the prefill, with the decode node's error when
+// that does not know the reservation any more (CauseOf is kReservationLost) or is Unavailable.
+LeasedPrefill PrefillUnderLease(CallScope& scope, NodeClient& prefill, NodeClient& decode,
+                                const v1::PrefillRequest& request, uint32_t lease_ms);
 
 }  // namespace headway
 

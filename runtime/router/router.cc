@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -44,6 +45,10 @@ bool IsFault(const absl::Status& status) {
 // Whether another node may do what one could not: one that is gone or has no room.
 bool MayTryAnother(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
+
+bool Contains(const std::vector<int>& indices, int index) {
+  return std::find(indices.begin(), indices.end(), index) != indices.end();
 }
 
 // Which of a request's failures its client hears of when no node is left: that a node was full, and
@@ -125,6 +130,11 @@ class Router::Generation {
   const std::string& request_id() const { return request_.id; }
 
  private:
+  // Which of the nodes of transfers that failed in this request.
+  struct Suspects {
+    bool prefills = false, decodes = false;
+  };
+
   // Template, tokens, checks, seed: after this the request is one that every node takes.
   absl::Status Prepare() {
     request_ = input_.request;
@@ -159,10 +169,47 @@ class Router::Generation {
   // Places the request and runs it to its end.
   absl::Status Attempt() {
     attempt_failed_ = false;
-    const ClusterView view(router_.nodes_.Snapshot(), failed_);
-    const std::optional<PlacementNode> decode = ChooseDecode(view.nodes(), demand_);
-    if (!decode) return view.NoNode("generate", last_failure_);
-    return decode->role == NodeRole::kMixed ? RunMixed(decode->index) : RunPair(decode->index);
+    // One of the two nodes of a failed transfer is well, and which is not known: both are passed
+    // over, or else one of them. Each attempt has a node that had no part in any before, so they
+    // come to an end.
+    for (const Suspects without : {Suspects{.prefills = true, .decodes = true},
+                                   Suspects{.decodes = true}, Suspects{.prefills = true}}) {
+      const ClusterView view = Without(without);
+      const std::optional<PlacementNode> decode = ChooseDecode(view.nodes(), demand_);
+      if (!decode) continue;
+      return decode->role == NodeRole::kMixed ? RunMixed(decode->index) : RunPair(decode->index);
+    }
+    return NoNode();
+  }
+
+  // The nodes at this moment, without those that failed in this request, the suspects, and
+  // `others`.
+  ClusterView Without(Suspects suspects, std::vector<int> others = {}) const {
+    std::vector<int> excluded = std::move(others);
+    const auto exclude = [&](const std::vector<int>& nodes) {
+      excluded.insert(excluded.end(), nodes.begin(), nodes.end());
+    };
+    exclude(failed_);
+    if (suspects.prefills) exclude(suspect_prefills_);
+    if (suspects.decodes) exclude(suspect_decodes_);
+    return ClusterView(router_.nodes_.Snapshot(), excluded);
+  }
+
+  absl::Status NoNode() const {
+    return Without({.prefills = true, .decodes = true}).NoNode("generate", last_failure_);
+  }
+
+  // No suspect, and rather none that was found not to reach this decode node of late, by any
+  // request: pairs that nobody has tried also show which node is at fault. To a decode node that is
+  // no suspect itself, a suspect rather than nobody.
+  std::optional<PlacementNode> ChoosePrefillFor(int decode_index) const {
+    auto chosen = ChoosePrefill(
+        Without({.prefills = true}, router_.nodes_.OutOfReachFor(decode_index)).nodes(), demand_);
+    if (!chosen) chosen = ChoosePrefill(Without({.prefills = true}).nodes(), demand_);
+    if (!chosen && !Contains(suspect_decodes_, decode_index)) {
+      chosen = ChoosePrefill(Without({}).nodes(), demand_);
+    }
+    return chosen;
   }
 
   // A mixed node: prompt in, tokens out.
@@ -189,17 +236,18 @@ class Router::Generation {
     outcome_.timings.reserve_us = MicrosSince(reserve_nanos);
 
     // The reservation may have waited for room.
-    const ClusterView view(router_.nodes_.Snapshot(), failed_);
-    const std::optional<PlacementNode> chosen = ChoosePrefill(view.nodes(), demand_);
-    if (!chosen) return view.NoNode("generate", last_failure_);
+    const std::optional<PlacementNode> chosen = ChoosePrefillFor(decode_index);
+    if (!chosen) return NoNode();
     NodeClient& prefill = router_.nodes_.client(chosen->index);
     outcome_.timings.prefill_node = prefill.address();
     router_.nodes_.NoteReserved(chosen->index, static_cast<int>(demand_.prompt_blocks));
-    absl::StatusOr<v1::PrefillReply> prefilled =
+    auto [prefilled, decode_failed] =
         PrefillUnderLease(scope_, prefill, decode,
                           PrefillMessage(request_, router_.nodes_.numerics_id(), reservation.get()),
                           reservation.get().lease_ms());
+    if (decode_failed) return Failed(decode_index, prefilled.status());
     if (!prefilled.ok()) return PrefillFailed(chosen->index, decode_index, prefilled.status());
+    router_.nodes_.ReportReached(chosen->index, decode_index);
     HEADWAY_RETURN_IF_ERROR(At(prefill, CheckPrefilled(*prefilled, reservation.get())));
     const absl::StatusOr<FinishReason> first_finish = FinishOf(prefilled->first());
     if (!first_finish.ok()) return At(prefill, first_finish.status());
@@ -275,8 +323,15 @@ class Router::Generation {
 
   // A prefill that failed may be the fault of where its KV should have gone.
   absl::Status PrefillFailed(int prefill_index, int decode_index, const absl::Status& status) {
-    return Failed(
-        CauseOf(status) == FailureCause::kTargetUnreachable ? decode_index : prefill_index, status);
+    if (!absl::IsUnavailable(status) || CauseOf(status) != FailureCause::kTargetUnreachable) {
+      return Failed(prefill_index, status);
+    }
+    router_.nodes_.ReportUnreachable(prefill_index, decode_index, status);
+    attempt_failed_ = true;
+    suspect_prefills_.push_back(prefill_index);
+    suspect_decodes_.push_back(decode_index);
+    last_failure_ = WorthTelling(last_failure_, status);
+    return status;
   }
 
   // A reservation that ran out is no node's fault: the request may reserve again, on any node.
@@ -323,6 +378,9 @@ class Router::Generation {
 
   bool attempt_failed_ = false;  // a node was gone or full in this attempt
   std::vector<int> failed_;      // nodes that were, in this request
+  // Nodes of transfers that failed in this request.
+  std::vector<int> suspect_prefills_;
+  std::vector<int> suspect_decodes_;
   int lost_reservations_ = 0;
   absl::Status last_failure_;
 };

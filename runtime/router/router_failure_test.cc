@@ -227,12 +227,15 @@ TEST_F(RouterTest, RefusesAStreamThatIsNotWhole) {
   }
 }
 
+absl::Status Unreachable() {
+  return WithCause(absl::UnavailableError("KV transfer: peer is gone"),
+                   FailureCause::kTargetUnreachable);
+}
+
 TEST_F(RouterTest, AFailedTransferIsBlamedOnTheDecodeNode) {
-  const absl::Status kUnreachable = WithCause(absl::UnavailableError("KV transfer: peer is gone"),
-                                              FailureCause::kTargetUnreachable);
   FakeNode& prefill =
       AddNode(v1::NODE_ROLE_PREFILL,
-              {.tokens = {'a', 'b'}, .prefill = kUnreachable, .prefill_failures = 1});
+              {.tokens = {'a', 'b'}, .prefill = Unreachable(), .prefill_failures = 1});
   FakeNode& first = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
   FakeNode& second = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
   const auto outcome = Generate(Ids({1}));
@@ -241,10 +244,63 @@ TEST_F(RouterTest, AFailedTransferIsBlamedOnTheDecodeNode) {
   EXPECT_EQ(outcome->timings.decode_node, second.address());
   EXPECT_EQ(outcome->timings.prefill_node, prefill.address());
   EXPECT_THAT(first.events(), ElementsAre("Reserve", "Release"));
-  const std::vector<MemberSnapshot> members = nodes_->Snapshot();
-  EXPECT_TRUE(members[0].usable) << "the prefill node is well";
-  EXPECT_FALSE(members[1].usable);
-  EXPECT_TRUE(members[2].usable);
+  EXPECT_THAT(Usable(), ElementsAre(true, false, true)) << "the only prefill node stays";
+}
+
+TEST_F(RouterTest, OneBadPrefillNodeDoesNotTakeTheClusterDown) {
+  FakeNode& bad = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .prefill = Unreachable()});
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}});
+  AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  for (int i = 0; i < 8; ++i) {
+    const auto outcome = Generate(Ids({1}));
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+  }
+  EXPECT_THAT(Usable(), ElementsAre(false, true, true, true));
+  EXPECT_THAT(bad.events(), ElementsAre("Prefill", "Prefill")) << "once with each decode node";
+}
+
+TEST_F(RouterTest, AFailedTransferIsTriedAgainFromAnotherPrefillNode) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .prefill = Unreachable()});
+  FakeNode& second = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  const auto outcome = Generate(Ids({1}));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->timings.prefill_node, second.address());
+  EXPECT_THAT(decode.events(), ElementsAre("Reserve", "Release", "Reserve", "Decode"));
+  EXPECT_THAT(Usable(), ElementsAre(true, true, true));
+}
+
+TEST_F(RouterTest, TransfersThatAllFailComeToAnEnd) {
+  for (int i = 0; i < 3; ++i) {
+    AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .prefill = Unreachable()});
+  }
+  for (int i = 0; i < 2; ++i) AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  const absl::Status status = Generate(Ids({1})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("no node is available"), HasSubstr("KV transfer: peer is gone")));
+  // Two pairs, and the third prefill node with a decode node again.
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(fakes_[i]->events(), ElementsAre("Prefill")) << i;
+  for (int i = 3; i < 5; ++i) EXPECT_EQ(fakes_[i]->open_reservations(), 0);
+}
+
+TEST_F(RouterTest, ADecodeNodeThatIsGoneDuringThePrefillIsLeftOutAtOnce) {
+  options_.lease_seconds = 0.03;
+  FakeNode& first = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .hold_prefill = true});
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}});
+  AddNode(v1::NODE_ROLE_DECODE,
+          {.tokens = {'a', 'b'}, .renew = absl::UnavailableError("draining")});
+  FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});
+  std::thread node([&] {
+    first.WaitFor("cancelled");
+    first.SetScript({.tokens = {'a', 'b'}});
+  });
+  const auto outcome = Generate(Ids({1}));
+  node.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->timings.decode_node, decode.address());
+  EXPECT_THAT(Usable(), ElementsAre(true, true, false, true));
 }
 
 TEST_F(RouterTest, AReservationIsRenewedOnBothNodesWhileThePromptIsComputed) {

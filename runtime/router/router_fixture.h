@@ -63,6 +63,13 @@ class RouterTest : public testing::Test {
     return router().Generate(scope_, input, answer_);
   }
 
+  // Which nodes may get requests.
+  std::vector<bool> Usable() const {
+    std::vector<bool> usable;
+    for (const MemberSnapshot& member : nodes_->Snapshot()) usable.push_back(member.usable);
+    return usable;
+  }
+
   static GenerateInput Ids(std::vector<int32_t> ids) {
     GenerateInput input;
     input.prompt = std::move(ids);
