@@ -13,17 +13,28 @@ PromptEncoder::PromptEncoder(std::unique_ptr<text::Tokenizer> tokenizer,
       chat_template_(std::move(chat_template)),
       wall_clock_(wall_clock ? std::move(wall_clock) : [] { return std::time(nullptr); }) {}
 
-absl::StatusOr<std::vector<int32_t>> PromptEncoder::Encode(const Prompt& prompt) const {
+absl::StatusOr<std::vector<int32_t>> PromptEncoder::Encode(const Prompt& prompt,
+                                                           int64_t max_tokens) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
   if (tokenizer_ == nullptr) {
     return absl::FailedPreconditionError(
         "prompt: the checkpoint has no tokenizer; give token ids in place of text or messages");
   }
-  if (const auto* text = std::get_if<std::string>(&prompt)) return EncodeText(*text);
-  return EncodeChat(std::get<std::vector<text::ChatMessage>>(prompt));
+  if (const auto* text = std::get_if<std::string>(&prompt)) return EncodeText(*text, max_tokens);
+  return EncodeChat(std::get<std::vector<text::ChatMessage>>(prompt), max_tokens);
 }
 
-absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeText(const std::string& text) const {
+absl::Status PromptEncoder::CheckCanFit(size_t bytes, int64_t max_tokens) const {
+  const int64_t most = tokenizer_->MostTextBytes(max_tokens);
+  if (static_cast<int64_t>(bytes) <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("prompt has ", bytes,
+                                                 " bytes of text, the model's limit of ",
+                                                 max_tokens, " positions holds at most ", most));
+}
+
+absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeText(const std::string& text,
+                                                               int64_t max_tokens) const {
+  HEADWAY_RETURN_IF_ERROR(CheckCanFit(text.size(), max_tokens));
   absl::StatusOr<std::vector<int32_t>> ids =
       tokenizer_->Encode(text, text::Tokenizer::Mode::kUserText);
   if (!ids.ok()) return Annotate(ids.status(), "prompt");
@@ -33,7 +44,7 @@ absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeText(const std::string
 }
 
 absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeChat(
-    const std::vector<text::ChatMessage>& messages) const {
+    const std::vector<text::ChatMessage>& messages, int64_t max_tokens) const {
   if (chat_template_ == nullptr) {
     return absl::FailedPreconditionError(
         "prompt: the checkpoint has no chat template that can be used; give text or token ids in "
@@ -51,6 +62,9 @@ absl::StatusOr<std::vector<int32_t>> PromptEncoder::EncodeChat(
   localtime_r(&seconds, &now);
   absl::StatusOr<std::vector<text::TextPiece>> pieces = chat_template_->Render(messages, now);
   if (!pieces.ok()) return Annotate(pieces.status(), "chat template");
+  size_t bytes = 0;
+  for (const text::TextPiece& piece : *pieces) bytes += piece.text.size();
+  HEADWAY_RETURN_IF_ERROR(CheckCanFit(bytes, max_tokens));
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer_->EncodePieces(*pieces);
   if (!ids.ok()) return Annotate(ids.status(), "chat");
   return ids;

@@ -26,17 +26,21 @@ class PromptEncoder {
                 std::function<std::time_t()> wall_clock = nullptr);
 
   // Ids are handed through; whether they are in the vocabulary is not checked here. InvalidArgument
-  // for text that is not UTF-8, no or nameless messages, and what the template refuses.
-  absl::StatusOr<std::vector<int32_t>> Encode(const Prompt& prompt) const;
+  // for text that is not UTF-8, no or nameless messages, what the template refuses, and, before it
+  // is tokenised, for text that `max_tokens` tokens cannot hold; that it has not more than those is
+  // not checked here either.
+  absl::StatusOr<std::vector<int32_t>> Encode(const Prompt& prompt, int64_t max_tokens) const;
 
   // Null where the checkpoint has none.
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }
   bool has_chat_template() const { return chat_template_ != nullptr; }
 
  private:
-  absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text) const;
-  absl::StatusOr<std::vector<int32_t>> EncodeChat(
-      const std::vector<text::ChatMessage>& messages) const;
+  absl::Status CheckCanFit(size_t bytes, int64_t max_tokens) const;
+  absl::StatusOr<std::vector<int32_t>> EncodeText(const std::string& text,
+                                                  int64_t max_tokens) const;
+  absl::StatusOr<std::vector<int32_t>> EncodeChat(const std::vector<text::ChatMessage>& messages,
+                                                  int64_t max_tokens) const;
 
   const std::unique_ptr<text::Tokenizer> tokenizer_;
   const std::unique_ptr<text::ChatTemplate> chat_template_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -139,9 +140,10 @@ class Router::Generation {
   absl::Status Prepare() {
     request_ = input_.request;
     if (request_.id.empty()) request_.id = RandomRequestId();
-    HEADWAY_ASSIGN_OR_RETURN(request_.prompt, router_.encoder_.Encode(input_.prompt));
     const ClusterView view(router_.nodes_.Snapshot());
     HEADWAY_ASSIGN_OR_RETURN(ClusterLimits limits, view.GenerateLimits());
+    HEADWAY_ASSIGN_OR_RETURN(request_.prompt,
+                             router_.encoder_.Encode(input_.prompt, limits.model.max_positions));
     limits.model.has_tokenizer = router_.encoder_.tokenizer() != nullptr;
     const int64_t prompt_tokens = static_cast<int64_t>(request_.prompt.size());
     request_.sampling.max_tokens =
@@ -409,8 +411,8 @@ absl::StatusOr<GenerateOutcome> Router::Generate(CallScope& scope, const Generat
 absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& input) {
   ScoreRequest request = input.request;
   if (request.id.empty()) request.id = RandomRequestId();
-  HEADWAY_ASSIGN_OR_RETURN(request.tokens, encoder_.Encode(input.prompt));
   HEADWAY_ASSIGN_OR_RETURN(const ModelLimits limits, ClusterView(nodes_.Snapshot()).ScoreLimits());
+  HEADWAY_ASSIGN_OR_RETURN(request.tokens, encoder_.Encode(input.prompt, limits.max_positions));
   HEADWAY_RETURN_IF_ERROR(ValidateScore(request, limits));
   const int64_t blocks = BlocksFor(static_cast<int64_t>(request.tokens.size()));
   const v1::ScoreTokensRequest message = ScoreMessage(request, nodes_.numerics_id());
@@ -438,7 +440,7 @@ absl::StatusOr<ScoreOutcome> Router::Score(CallScope& scope, const ScoreInput& i
 }
 
 absl::StatusOr<std::vector<int32_t>> Router::Tokenize(const Prompt& prompt) const {
-  return encoder_.Encode(prompt);
+  return encoder_.Encode(prompt, std::numeric_limits<int64_t>::max());
 }
 
 absl::StatusOr<std::string> Router::Detokenize(const std::vector<int32_t>& ids,

@@ -15,7 +15,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST_F(RouterTest, NothingInvalidReachesANode) {
-  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}});
+  AddNode(v1::NODE_ROLE_MIXED);
+  AddNode(v1::NODE_ROLE_PREFILL);
+  AddNode(v1::NODE_ROLE_DECODE);
   using Set = std::function<void(GenerateInput&)>;
   const struct {
     const char* names;  // in the message: the field, the value
@@ -60,7 +62,55 @@ TEST_F(RouterTest, NothingInvalidReachesANode) {
     EXPECT_EQ(status.code(), c.code) << c.names << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.names)) << status;
   }
+  for (const auto& node : fakes_) EXPECT_THAT(node->events(), IsEmpty());
+}
+
+// Longer than so many tokens can be: said of its bytes alone, so its end, which could not be
+// tokenised, is not looked at.
+TEST_F(RouterTest, TextThatCannotFitIsRefusedBeforeItIsTokenised) {
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}});
+  constexpr int kMost = 256 * 8;  // positions of the node, bytes of "<|turn|>"
+  GenerateInput chat;
+  for (const int bytes : {kMost + 1, 1 << 20}) {
+    const std::string text = std::string(bytes - 1, 'a') + "\xff";
+    chat.prompt = std::vector<text::ChatMessage>{{"user", std::string(bytes, 'a')}};
+    for (const GenerateInput& input : {Text(text), chat}) {
+      const absl::Status status = Generate(input).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("bytes of text"), HasSubstr("256"), HasSubstr("2048")));
+    }
+    EXPECT_THAT(std::string(router().Score(scope_, {.prompt = text}).status().message()),
+                HasSubstr(std::to_string(bytes) + " bytes"));
+    // That many can be counted.
+    EXPECT_EQ(router().Tokenize(std::string(bytes, 'a'))->size(), size_t(bytes) + 1);
+  }
+  EXPECT_THAT(std::string(Generate(Text(std::string(kMost, 'a'))).status().message()),
+              HasSubstr("2049 tokens"));
   EXPECT_THAT(node.events(), IsEmpty());
+}
+
+// The decode node has room for many more.
+TEST_F(RouterTest, APromptThatNoPrefillNodeHoldsReachesNeitherNode) {
+  const auto add = [&](v1::NodeRole role, int blocks) -> FakeNode& {
+    v1::NodeInfo info;
+    info.set_role(role);
+    info.set_vocabulary(kTestVocabulary);
+    info.set_max_positions(4096);
+    info.set_kv_blocks(blocks);
+    return AddNode(info, {.tokens = {'a', 'b'}});
+  };
+  FakeNode& prefill = add(v1::NODE_ROLE_PREFILL, 4);
+  FakeNode& decode = add(v1::NODE_ROLE_DECODE, 256);
+  const absl::Status status = Generate(Ids(std::vector<int32_t>(65, 1))).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("65 tokens"), HasSubstr("has 4")));
+  EXPECT_THAT(prefill.events(), IsEmpty());
+  EXPECT_THAT(decode.events(), IsEmpty());
+  EXPECT_THAT(answer_.tokens, IsEmpty());
+  for (const int fits : {64, 63}) {
+    EXPECT_TRUE(Generate(Ids(std::vector<int32_t>(fits, 1))).ok()) << fits;
+  }
 }
 
 TEST_F(RouterTest, WhatNoPoolHoldsIsRefusedWithBothNumbers) {
@@ -203,6 +253,36 @@ TEST_F(RouterTest, TemplatesSeeTheTimeAndRefuseInTheirOwnWords) {
       router().Tokenize(std::vector<text::ChatMessage>{{"system", ""}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("begin with the user"));
+}
+
+TEST_F(RouterTest, AConversationThatTheTemplateRefusesReachesNoNode) {
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}});
+  encoder_ = std::make_unique<PromptEncoder>(
+      TestTokenizer(),
+      *text::ChatTemplate::Parse(
+          "{% for m in messages %}{% if m.role == 'system' %}"
+          "{{ raise_exception('no system message') }}"
+          "{% elif (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+          "{{ raise_exception('roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}",
+          {}));
+  using Messages = std::vector<text::ChatMessage>;
+  const auto chat = [](Messages messages) {
+    GenerateInput input;
+    input.prompt = std::move(messages);
+    return input;
+  };
+  for (const auto& [messages, words] :
+       {std::pair(Messages{{"system", "s"}, {"user", "u"}}, "no system message"),
+        std::pair(Messages{{"user", "u"}, {"user", "v"}}, "roles must alternate"),
+        std::pair(Messages{{"assistant", "a"}, {"user", "u"}}, "roles must alternate")}) {
+    const absl::Status status = Generate(chat(messages)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+  }
+  EXPECT_THAT(node.events(), IsEmpty());
+  EXPECT_THAT(answer_.tokens, IsEmpty());
+  ASSERT_TRUE(Generate(chat({{"user", "u"}, {"assistant", ""}, {"user", "v"}})).ok());
+  EXPECT_THAT(node.last_generate().prompt(), ElementsAre('u', 'v'));
 }
 
 TEST_F(RouterTest, ScoresOnAPrefillNode) {

@@ -1,6 +1,7 @@
 #include "runtime/text/tokenizer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -127,6 +128,14 @@ absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids,
   }
   text += detokenizer.Finish();
   return text;
+}
+
+int64_t Tokenizer::MostTextBytes(int64_t tokens) const {
+  // Normalisation puts characters together, at most into a third of their bytes.
+  const int64_t of_one = vocabulary_.longest() * (normalize_nfc_ ? 3 : 1);
+  if (of_one == 0) return 0;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return tokens > kMost / of_one ? kMost : tokens * of_one;
 }
 
 std::optional<int32_t> Tokenizer::FindAddedToken(std::string_view token) const {

@@ -46,6 +46,10 @@ class Tokenizer {
   // is out of range.
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids, bool skip_special) const;
 
+  // A text of more bytes than this has more than `tokens` tokens: what cannot fit need not be
+  // tokenised to say so. Bytes that are left out for want of a token count as if they had one.
+  int64_t MostTextBytes(int64_t tokens) const;
+
   // Ids are in [0, vocabulary_size()); some may stand for nothing. A model's output may be wider.
   int32_t vocabulary_size() const { return vocabulary_.size(); }
   // What `id` adds to the text: bytes, not always whole characters. Empty for an id that stands for

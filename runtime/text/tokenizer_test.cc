@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/text/byte_alphabet.h"
 #include "runtime/text/detokenizer.h"
 #include "runtime/text/tokenizer_json.h"
 #include "tests/shared_data.h"
@@ -199,6 +200,32 @@ TEST_F(TokenizerTest, HostileTextIsQuick) {
     while (text.size() < 200'000) text += unit;
     EXPECT_EQ(*tokenizer_->Decode(Encode(text, Mode::kSpecialTokens), false), text);
   }
+}
+
+TEST_F(TokenizerTest, NoTextOfSoManyBytesHasFewerTokens) {
+  const int64_t longest = tokenizer_->MostTextBytes(1);
+  EXPECT_EQ(longest, 9);  // <|begin|>
+  EXPECT_EQ(tokenizer_->MostTextBytes(0), 0);
+  EXPECT_EQ(tokenizer_->MostTextBytes(1000), 9000);
+  EXPECT_EQ(tokenizer_->MostTextBytes(INT64_MAX / 2), INT64_MAX);
+  const std::string text = "<|begin|><|begin|><|begin|>";
+  EXPECT_EQ(
+      tokenizer_->MostTextBytes(static_cast<int64_t>(Encode(text, Mode::kSpecialTokens).size())),
+      static_cast<int64_t>(text.size()));
+
+  // Three characters that normalisation makes one of, a token of two bytes.
+  spec_.tokens.assign(1, BytesToAlphabet("\xce\x90"));
+  spec_.merges.clear();
+  spec_.added_tokens.clear();
+  spec_.bos_id.reset();
+  spec_.eos_id = 0;
+  spec_.end_ids.clear();
+  spec_.normalize_nfc = true;
+  spec_.ignore_merges = true;
+  tokenizer_ = *Tokenizer::Create(spec_);
+  const std::string decomposed = "\xce\xb9\xcc\x88\xcc\x81";
+  EXPECT_THAT(Encode(decomposed), ElementsAre(0));
+  EXPECT_EQ(tokenizer_->MostTextBytes(1), static_cast<int64_t>(decomposed.size()));
 }
 
 TEST_F(TokenizerTest, RefusesASpecThatMakesNoSense) {

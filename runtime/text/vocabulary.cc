@@ -1,5 +1,6 @@
 #include "runtime/text/vocabulary.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,8 @@ absl::StatusOr<Vocabulary> Vocabulary::Create(const TokenizerSpec& spec) {
           absl::StrCat("tokenizer: tokens of more than ", kMaxBytes, " bytes in all"));
     }
     vocabulary.offsets_.push_back(static_cast<uint32_t>(vocabulary.bytes_.size()));
+    vocabulary.longest_ =
+        std::max(vocabulary.longest_, static_cast<int64_t>(vocabulary.bytes(id).size()));
   }
   return vocabulary;
 }

@@ -22,6 +22,8 @@ class Vocabulary {
   int32_t size() const { return static_cast<int32_t>(offsets_.size()) - 1; }
   // Empty when `id` is out of range or stands for nothing.
   std::string_view bytes(int32_t id) const;
+  // Bytes of the longest token.
+  int64_t longest() const { return longest_; }
   bool is_special(int32_t id) const { return InRange(id) && (flags_[id] & kSpecial) != 0; }
   bool is_added(int32_t id) const { return InRange(id) && (flags_[id] & kAdded) != 0; }
 
@@ -32,8 +34,9 @@ class Vocabulary {
   static constexpr uint8_t kAdded = 1, kSpecial = 2;
   bool InRange(int32_t id) const { return id >= 0 && id < size(); }
 
-  std::string bytes_;                              // of all tokens, one after the other
-  std::vector<uint32_t> offsets_;                  // [size + 1]
+  std::string bytes_;              // of all tokens, one after the other
+  std::vector<uint32_t> offsets_;  // [size + 1]
+  int64_t longest_ = 0;
   std::vector<uint8_t> flags_;                     // [size]
   absl::flat_hash_map<std::string, int32_t> ids_;  // without control tokens
 };
