@@ -196,6 +196,54 @@ TEST_F(NodeLoopTest, RefusesWhatItCannotServeAndGoesOn) {
   EXPECT_EQ(sink.Wait().code(), absl::StatusCode::kResourceExhausted);
 }
 
+// The rule of requests, on nodes that trust no caller: prompt and output fit together, or neither
+// begins.
+TEST_F(NodeLoopTest, PromptsAroundTheLimitEndThereOrAreRefused) {
+  const auto limited = [&](NodeRole role) {
+    LocalGroupOptions options = Options(role, 1);
+    options.engine.limits.max_positions = 16;
+    return Start(options);
+  };
+  std::unique_ptr<LocalGroup> mixed = limited(NodeRole::kMixed);
+  std::unique_ptr<LocalGroup> prefill = limited(NodeRole::kPrefill);
+  std::unique_ptr<LocalGroup> decode = limited(NodeRole::kDecode);
+  for (const int length : {10, 14, 15, 16, 17}) {
+    for (const int max_tokens : {-1, 0, 1, 2, 6, 10, INT32_MAX}) {
+      SCOPED_TRACE(testing::Message() << length << " + " << max_tokens);
+      const std::vector<int32_t> prompt(sequences_[0].begin(), sequences_[0].begin() + length);
+      const bool fits = max_tokens >= 1 && int64_t{length} + max_tokens <= 16;
+      RecordingSink sink;
+      mixed->loop().Generate({.prompt = prompt, .sampling = Greedy(max_tokens), .sink = &sink});
+      EXPECT_EQ(sink.Wait().ok(), fits) << sink.Wait();
+      EXPECT_EQ(sink.events().size(), static_cast<size_t>(fits ? max_tokens : 0));
+      if (fits) {
+        EXPECT_EQ(sink.events().back().finish, FinishReason::kLength);
+      }
+      if (fits && max_tokens == 1) continue;  // nothing to decode
+      const Generated pair =
+          Disaggregated(prefill->loop(), decode->loop(), prompt, Greedy(max_tokens));
+      if (fits) {
+        EXPECT_EQ(pair.tokens, sink.tokens());
+      }
+      if (!fits) {
+        EXPECT_EQ(pair.status.code(), absl::StatusCode::kInvalidArgument) << pair.status;
+        // A prefill node refuses the same, even with a place to send it to.
+        Answer<ReservationGrant> grant;
+        decode->loop().Reserve({.prompt_tokens = 1, .max_tokens = 1, .done = grant.Callback()});
+        ASSERT_TRUE(grant.Wait().ok());
+        Answer<PrefillResult> prefilled;
+        prefill->loop().Prefill({.prompt = prompt,
+                                 .sampling = Greedy(max_tokens),
+                                 .target = *grant.Wait(),
+                                 .done = prefilled.Callback()});
+        EXPECT_FALSE(prefilled.Wait().ok());
+        decode->loop().Release(grant.Wait()->reservation_id, grant.Wait()->epoch);
+      }
+    }
+  }
+  for (auto* group : {&mixed, &prefill, &decode}) WaitIdle((*group)->loop());
+}
+
 TEST_F(NodeLoopTest, ScoreTakesNoMoreAlternativesThanARequestMay) {
   std::unique_ptr<LocalGroup> group = Start(NodeRole::kMixed, 1);
   for (int top : {-1, 21}) {

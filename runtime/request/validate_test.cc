@@ -154,6 +154,34 @@ TEST(ValidateTest, PositionsOfTheModelAndOfTheCache) {
              large_cache);
 }
 
+// One rule around the limit: the prompt and what is asked for must fit together, and one token at
+// least is asked for.
+TEST(ValidateTest, PromptsAroundTheLimit) {
+  const ModelLimits limits = {.vocabulary = 10, .max_positions = 16, .kv_positions = 1000};
+  for (const int prompt : {10, 14, 15, 16, 17}) {
+    for (const int32_t max_tokens : {kLeast, -1, 0, 1, 2, 10, kMost}) {
+      GenerateRequest request = Valid();
+      request.prompt.assign(static_cast<size_t>(prompt), 1);
+      request.sampling.max_tokens = max_tokens;
+      const absl::Status status = ValidateGenerate(request, limits);
+      const bool fits = max_tokens >= 1 && int64_t{prompt} + max_tokens <= 16;
+      EXPECT_EQ(status.code(), fits ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument)
+          << prompt << " + " << max_tokens << ": " << status;
+    }
+  }
+  const auto asked = [](int prompt, int32_t max_tokens) {
+    GenerateRequest request = Valid();
+    request.prompt.assign(static_cast<size_t>(prompt), 1);
+    request.sampling.max_tokens = max_tokens;
+    return ValidateGenerate(request,
+                            {.vocabulary = 10, .max_positions = 128000, .kv_positions = 128000});
+  };
+  EXPECT_TRUE(asked(62466, 65534).ok());
+  EXPECT_EQ(asked(62466, 65535).message(),
+            "max_tokens is 65535, which with the 62466 tokens of the prompt makes 128001; the "
+            "model's limit is 128000 positions");
+}
+
 TEST(ValidateTest, Score) {
   const auto error = [](std::vector<int32_t> tokens, int32_t top, const std::string& id = "") {
     const absl::Status status =

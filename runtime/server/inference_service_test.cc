@@ -205,6 +205,18 @@ TEST_F(InferenceServiceTest, ErrorsHaveTheSameTextAtTheClient) {
   EXPECT_EQ(node.events().size(), asked);
 }
 
+// It is refused by its length, before it is in memory as a whole; the connection goes on.
+TEST_F(InferenceServiceTest, AMessageBeyondTheLimitIsRefused) {
+  FakeNode& node = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}});
+  v1::GenerateRequest request;
+  request.mutable_prompt()->set_text(std::string(size_t{kMaxMessageBytes} + 1, '\n'));
+  const absl::Status status = Generate(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(kMaxMessageBytes)));
+  EXPECT_THAT(node.events(), IsEmpty());
+  EXPECT_TRUE(Generate(Ids({1})).ok());
+}
+
 TEST_F(InferenceServiceTest, AClientThatLeavesIsHeardOfByTheNodes) {
   AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b', 'c', 'd'}});
   FakeNode& decode =

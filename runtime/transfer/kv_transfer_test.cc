@@ -23,12 +23,13 @@ using NewTransport = std::function<std::unique_ptr<Transport>()>;
 
 // The caches, transports and both ends of every rank of one node.
 struct Node {
-  Node(const ModelConfig& config, int degree, const NewTransport& new_transport)
+  Node(const ModelConfig& config, int degree, const NewTransport& new_transport,
+       DType dtype = DType::kF16)
       : plan(*MakeShardPlan(config, degree)) {
     for (int rank = 0; rank < degree; ++rank) {
       const std::vector<int>& heads = plan.ranks[rank].kv_heads;
       caches.push_back(std::make_unique<TestCache>(config.layers, static_cast<int>(heads.size()),
-                                                   config.head_dim, kPool));
+                                                   config.head_dim, kPool, dtype));
       transports.push_back(new_transport());
       senders.push_back(KvSender::Create(*transports[rank], caches[rank]->layers(), clock));
       receivers.push_back(KvReceiver::Create(*transports[rank], caches[rank]->layers(),
@@ -197,11 +198,100 @@ TEST_P(KvTransferTest, EveryByteArrivesForEveryPairOfDegrees) {
 INSTANTIATE_TEST_SUITE_P(Degrees, KvTransferTest,
                          testing::Values(std::pair(1, 1), std::pair(1, 2), std::pair(1, 3),
                                          std::pair(2, 1), std::pair(2, 2), std::pair(2, 3),
-                                         std::pair(3, 1), std::pair(3, 2), std::pair(3, 3)),
+                                         std::pair(3, 1), std::pair(3, 2), std::pair(3, 3),
+                                         std::pair(4, 1), std::pair(1, 4), std::pair(4, 2),
+                                         std::pair(2, 4)),
                          [](const auto& info) {
                            return testing::PrintToString(info.param.first) + "To" +
                                   testing::PrintToString(info.param.second);
                          });
+
+// One element of a cache of float32, by its layer, its head on this rank, its token and dimension,
+// as attention finds it.
+float& Element(const TestCache& cache, std::span<const int32_t> table, bool value, int layer,
+               int head, int token, int dim) {
+  const std::span<std::byte> run = cache.Run(layer, head, table[token / kernels::kKvBlockTokens]);
+  float* half = reinterpret_cast<float*>(run.data()) + (value ? run.size() / 2 / sizeof(float) : 0);
+  const int in_block = token % kernels::kKvBlockTokens;
+  return value ? half[in_block * kHeadDim + dim] : half[dim * kernels::kKvBlockTokens + in_block];
+}
+
+// Every layer, head, token and dimension lands where the other degree looks for it.
+TEST_P(KvTransferTest, EveryElementIsFoundWhereItsHeadIs) {
+  const auto expected = [](bool value, int layer, int head, int token, int dim) {
+    const int number = layer * 1'000'000 + head * 10'000 + token * 100 + dim;
+    return static_cast<float>(value ? -number - 1 : number + 1);
+  };
+  for (const auto& [query_heads, kv_heads] : {std::pair(8, 4), {8, 2}}) {
+    for (const int tokens : {1, 15, 16, 17}) {
+      SCOPED_TRACE(testing::Message() << kv_heads << " KV heads, " << tokens << " tokens");
+      const ModelConfig config = TestModel(query_heads, kv_heads, kLayers);
+      LocalTransportHub hub;
+      const NewTransport local = [&] { return hub.Create(); };
+      Node prefill(config, GetParam().first, local, DType::kF32);
+      Node decode(config, GetParam().second, local, DType::kF32);
+      const int blocks = (tokens + 15) / 16;
+      const Transfer transfer = {.prefill = prefill,
+                                 .decode = decode,
+                                 .id = 9,
+                                 .source_table = Table(blocks, 1),
+                                 .target_table = Table(blocks, 7)};
+      const auto each = [&](const Node& node, std::span<const int32_t> table, const auto& visit) {
+        for (int rank = 0; rank < node.degree(); ++rank) {
+          const std::vector<int>& heads = node.plan.ranks[rank].kv_heads;
+          for (int layer = 0; layer < kLayers; ++layer) {
+            for (size_t head = 0; head < heads.size(); ++head) {
+              for (int token = 0; token < tokens; ++token) {
+                for (int dim = 0; dim < kHeadDim; ++dim) {
+                  for (const bool value : {false, true}) {
+                    visit(Element(*node.caches[rank], table, value, layer, static_cast<int>(head),
+                                  token, dim),
+                          expected(value, layer, heads[head], token, dim));
+                  }
+                }
+              }
+            }
+          }
+        }
+      };
+      each(prefill, transfer.source_table, [](float& found, float wanted) { found = wanted; });
+      transfer.Begin();
+      for (int layer = 0; layer < kLayers; ++layer) transfer.LayerReady(layer, 0, blocks);
+      const Manifest manifest = transfer.Seal();
+      ASSERT_TRUE(Eventually([&] { return transfer.Complete(manifest); }));
+      transfer.End();
+      int wrong = 0;
+      each(decode, transfer.target_table,
+           [&](float found, float wanted) { wrong += found != wanted; });
+      EXPECT_EQ(wrong, 0);
+    }
+  }
+}
+
+// What the decode node holds already is not sent, and what is sent keeps its place in the sequence.
+TEST(KvTransferOfAPartTest, OnlyTheMissingBlocksAreSent) {
+  const ModelConfig config = TestModel(4, 2, kLayers);
+  for (const int held : {0, 3, 5, 6}) {
+    SCOPED_TRACE(held);
+    LocalTransportHub hub;
+    const NewTransport local = [&] { return hub.Create(); };
+    Node prefill(config, 1, local), decode(config, 2, local);
+    const Transfer transfer = {.prefill = prefill,
+                               .decode = decode,
+                               .id = 5,
+                               .source_table = Table(6, 1),
+                               .target_table = Table(6, 7),
+                               .first_block = held};
+    transfer.FillSource();
+    transfer.Begin();
+    for (int layer = 0; layer < kLayers; ++layer) transfer.LayerReady(layer, 0, 6);
+    const Manifest manifest = transfer.Seal();
+    ASSERT_TRUE(Eventually([&] { return transfer.Complete(manifest); }));
+    for (const RankManifest& rank : manifest.ranks) EXPECT_EQ(rank.runs, kLayers * (6 - held));
+    transfer.End();
+    transfer.ExpectArrived();
+  }
+}
 
 TEST(KvTransferOverUcxTest, EveryByteArrives) {
   const ModelConfig config = TestModel(9, 3, kLayers);

@@ -22,9 +22,9 @@ namespace headway {
 // The KV cache of one rank for tests.
 class TestCache {
  public:
-  TestCache(int layers, int kv_heads, int head_dim, int num_blocks) {
+  TestCache(int layers, int kv_heads, int head_dim, int num_blocks, DType dtype = DType::kF16) {
     const kernels::KvLayerView layer = {
-        .dtype = DType::kF16, .head_dim = head_dim, .kv_heads = kv_heads, .num_blocks = num_blocks};
+        .dtype = dtype, .head_dim = head_dim, .kv_heads = kv_heads, .num_blocks = num_blocks};
     memory_.resize(kernels::KvPoolBytes(layer, layers));
     views_ = kernels::KvPoolViews(layer, layers, memory_.data());
   }
