@@ -27,7 +27,9 @@ class MappedFile {
 
   // Lets the pages that were read leave this process's memory; they are read again when they are
   // next touched.
-  void DropResidentPages() const;
+  void DropResidentPages() const { DropResidentPages(bytes()); }
+  // The same of pages that lie whole in `part`, which is of the bytes of some MappedFile.
+  static void DropResidentPages(std::span<const std::byte> part);
 
  private:
   const std::byte* data_ = nullptr;

@@ -51,8 +51,8 @@ class Checkpoint {
   // Contents of another file of the folder (e.g. tokenizer.json); NotFound where there is none, and
   // for GGUF.
   virtual absl::StatusOr<std::string> SideFile(std::string_view name) const = 0;
-  // Identifies the weights: header and a sample of every tensor's bytes. The same for a copy
-  // elsewhere.
+  // Identifies the weights: header and every byte of every tensor. The same for a copy elsewhere.
+  // The first call reads the whole file.
   virtual uint64_t digest() const = 0;
   virtual int64_t file_bytes() const = 0;
   // What this process has read so far may leave its memory; it is read from the file again when it

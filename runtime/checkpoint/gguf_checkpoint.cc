@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/gguf_checkpoint.h"
 
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,13 +26,8 @@ class GgufCheckpoint : public Checkpoint {
       : path_(std::move(path)),
         file_(std::move(file)),
         metadata_(path_, std::move(contents.keys)),
-        tensors_(std::move(contents.tensors)) {
-    WeightDigest digest(contents.header);
-    for (const auto& [name, tensor] : tensors_) {
-      digest.Add(name, TypeName(tensor.type), tensor.shape, tensor.bytes);
-    }
-    digest_ = digest.value();
-  }
+        header_(contents.header),
+        tensors_(std::move(contents.tensors)) {}
 
   Kind kind() const override { return Kind::kGguf; }
   const Metadata& metadata() const override { return metadata_; }
@@ -64,7 +60,16 @@ class GgufCheckpoint : public Checkpoint {
         absl::StrCat(path_, ": a GGUF file has no file ", Quoted(name), " beside it"));
   }
 
-  uint64_t digest() const override { return digest_; }
+  uint64_t digest() const override {
+    std::call_once(digested_, [this] {
+      WeightDigest digest(header_);
+      for (const auto& [name, tensor] : tensors_) {
+        digest.Add(name, TypeName(tensor.type), tensor.shape, tensor.bytes);
+      }
+      digest_ = digest.value();
+    });
+    return digest_;
+  }
   int64_t file_bytes() const override { return static_cast<int64_t>(file_.bytes().size()); }
   void DropResidentPages() const override { file_.DropResidentPages(); }
 
@@ -72,8 +77,10 @@ class GgufCheckpoint : public Checkpoint {
   std::string path_;
   MappedFile file_;
   GgufMetadata metadata_;
+  std::span<const std::byte> header_;  // of file_
   std::map<std::string_view, GgufTensor, std::less<>> tensors_;
-  uint64_t digest_ = 0;
+  mutable std::once_flag digested_;
+  mutable uint64_t digest_ = 0;
 };
 
 // A model of several files says so in each; its tensors would be found to be missing one by one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -149,14 +150,12 @@ absl::StatusOr<Weights> OpenWeights(const std::string& folder) {
 
 class HuggingFaceCheckpoint : public Checkpoint {
  public:
-  HuggingFaceCheckpoint(std::string folder, std::string_view config,
+  HuggingFaceCheckpoint(std::string folder, std::string config,
                         std::unique_ptr<JsonMetadata> metadata, Weights weights)
-      : folder_(std::move(folder)), metadata_(std::move(metadata)), weights_(std::move(weights)) {
-    WeightDigest digest(std::as_bytes(std::span(config)));
-    for (const auto& [name, entry] : weights_.tensors) {
-      digest.Add(name, entry->dtype, entry->shape, entry->bytes);
-    }
-    digest_ = digest.value();
+      : folder_(std::move(folder)),
+        config_(std::move(config)),
+        metadata_(std::move(metadata)),
+        weights_(std::move(weights)) {
     for (const SafetensorsFile& file : weights_.files) file_bytes_ += file.file_bytes();
   }
 
@@ -194,7 +193,16 @@ class HuggingFaceCheckpoint : public Checkpoint {
     return ReadText(absl::StrCat(folder_, "/", std::string(name)));
   }
 
-  uint64_t digest() const override { return digest_; }
+  uint64_t digest() const override {
+    std::call_once(digested_, [this] {
+      WeightDigest digest(std::as_bytes(std::span(config_)));
+      for (const auto& [name, entry] : weights_.tensors) {
+        digest.Add(name, entry->dtype, entry->shape, entry->bytes);
+      }
+      digest_ = digest.value();
+    });
+    return digest_;
+  }
   int64_t file_bytes() const override { return file_bytes_; }
   void DropResidentPages() const override {
     for (const SafetensorsFile& file : weights_.files) file.DropResidentPages();
@@ -202,9 +210,11 @@ class HuggingFaceCheckpoint : public Checkpoint {
 
  private:
   std::string folder_;
+  std::string config_;  // the file, whole
   std::unique_ptr<JsonMetadata> metadata_;
   Weights weights_;
-  uint64_t digest_ = 0;
+  mutable std::once_flag digested_;
+  mutable uint64_t digest_ = 0;
   int64_t file_bytes_ = 0;
 };
 
@@ -221,7 +231,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHuggingFace(const std::string& p
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<JsonMetadata> metadata,
                            JsonMetadata::Parse(config_path, *config));
   HEADWAY_ASSIGN_OR_RETURN(Weights weights, OpenWeights(path));
-  return std::make_unique<HuggingFaceCheckpoint>(path, *config, std::move(metadata),
+  return std::make_unique<HuggingFaceCheckpoint>(path, *std::move(config), std::move(metadata),
                                                  std::move(weights));
 }
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/mapped_file.h"
 
 namespace headway {
 namespace {
 
-constexpr size_t kSampleBytes = 4096;
+// What is in memory at once.
+constexpr size_t kPieceBytes = size_t{4} << 20;
 
 }  // namespace
 
@@ -18,9 +20,12 @@ void WeightDigest::Add(std::string_view name, std::string_view type,
   Fold(std::as_bytes(std::span(name)));
   Fold(std::as_bytes(std::span(type)));
   Fold(std::as_bytes(std::span(shape)));
-  const size_t sample = std::min(bytes.size(), kSampleBytes);
-  Fold(bytes.first(sample));
-  Fold(bytes.last(sample));
+  do {
+    const std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+    Fold(piece);
+    MappedFile::DropResidentPages(piece);
+    bytes = bytes.subspan(piece.size());
+  } while (!bytes.empty());
 }
 
 // Lengths are folded too, so that no two sequences of parts run together alike.

@@ -9,12 +9,12 @@
 
 namespace headway {
 
-// Builds Checkpoint::digest(): the metadata, then each tensor in ascending order of names. Reading
-// every byte of a large checkpoint would take longer than opening it, so of each tensor only the
-// first and the last 4 KiB count.
+// Builds Checkpoint::digest(): the metadata, then each tensor in ascending order of names, every
+// byte of it. Reads at the speed of the file, once, and keeps little of it in memory.
 class WeightDigest {
  public:
   explicit WeightDigest(std::span<const std::byte> metadata);
+  // `bytes`: of a MappedFile, whose pages leave this process's memory again as they are read.
   void Add(std::string_view name, std::string_view type, const std::vector<int64_t>& shape,
            std::span<const std::byte> bytes);
   uint64_t value() const { return hash_; }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/log.h"
@@ -126,7 +127,7 @@ void Membership::Judge() {
   if (numerics_id_.empty()) {
     for (const auto& node : nodes_) {
       if (!node->answered) return;
-      if (!node->info) continue;
+      if (!node->info || !OfCheckpoint(node->info->numerics_id())) continue;
       numerics_id_ = node->info->numerics_id();
       numerics_from_ = absl::StrCat("node ", node->at.address);
       break;
@@ -149,7 +150,16 @@ void Membership::Judge() {
   }
 }
 
+bool Membership::OfCheckpoint(const std::string& numerics_id) const {
+  return absl::StartsWith(numerics_id, options_.checkpoint_id);
+}
+
 std::string Membership::WhyRefused(const Node& node) const {
+  if (!OfCheckpoint(node.info->numerics_id())) {
+    return absl::StrCat("its numerics id is ", node.info->numerics_id(),
+                        ", the checkpoint here has the id ", options_.checkpoint_id,
+                        "; start both with the same checkpoint");
+  }
   if (node.info->numerics_id() != numerics_id_) {
     return absl::StrCat("its numerics id is ", node.info->numerics_id(), ", that of ",
                         numerics_from_, " is ", numerics_id_,

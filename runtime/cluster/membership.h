@@ -30,6 +30,8 @@ struct MembershipOptions {
   // What every node must have. Empty: what the first node of the list has that answers; it stays
   // until this object goes.
   std::string numerics_id;
+  // What every numerics id must begin with: the checkpoint of whoever asks the nodes. Empty: any.
+  std::string checkpoint_id;
 };
 
 // Where a node is, and what it is said to be.
@@ -125,6 +127,7 @@ class Membership {
   void OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load);
   // These need the lock.
   void EndLook(Node& node);
+  bool OfCheckpoint(const std::string& numerics_id) const;
   std::string WhyRefused(const Node& node) const;
   void Judge();
   void Drop(Node& node, const absl::Status& why);

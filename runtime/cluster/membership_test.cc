@@ -114,6 +114,20 @@ TEST(MembershipTest, RefusesByItsOwnNumericsWhenGiven) {
   EXPECT_THAT(Usable(nodes), ElementsAre(false, true));
 }
 
+TEST(MembershipTest, RefusesNodesOfAnotherCheckpointThanItsOwn) {
+  FakeClock clock;
+  FakeNode other(Info(v1::NODE_ROLE_MIXED, "aaaa-q8")), own(Info(v1::NODE_ROLE_MIXED, "bbbb-q8"));
+  Membership nodes({{other.address()}, {own.address()}}, {.checkpoint_id = "bbbb"}, clock);
+  const absl::Status status = nodes.WaitReady(10, [](double) { FAIL(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(other.address()), HasSubstr("its numerics id is aaaa-q8"),
+                    HasSubstr("the checkpoint here has the id bbbb")));
+  // The first of the list decides nothing when it is refused.
+  EXPECT_THAT(Usable(nodes), ElementsAre(false, true));
+  EXPECT_EQ(nodes.numerics_id(), "bbbb-q8");
+}
+
 TEST(MembershipTest, RefusesANodeOfAnotherRoleThanIsSaid) {
   FakeClock clock;
   FakeNode decode(v1::NODE_ROLE_DECODE), prefill(v1::NODE_ROLE_PREFILL);

@@ -143,7 +143,7 @@ class GrpcNodeClient : public NodeClient {
     grpc::ClientContext context;
     std::optional<CallScope::Call> membership;
     const std::string where;
-    const std::function<void(absl::StatusOr<Reply>)> done;
+    std::function<void(absl::StatusOr<Reply>)> done;
     const Request request;
     Reply reply;
   };
@@ -156,11 +156,13 @@ class GrpcNodeClient : public NodeClient {
 
   template <typename Request, typename Reply>
   static void End(AsyncCall<Request, Reply>* call, const grpc::Status& status) {
-    const std::unique_ptr<AsyncCall<Request, Reply>> owner(call);
+    std::unique_ptr<AsyncCall<Request, Reply>> owner(call);
     absl::StatusOr<Reply> result = Result(status, call->scope, call->where, std::move(call->reply));
-    // `done` may be the last thing that keeps the scope.
-    call->membership.reset();
-    call->done(std::move(result));
+    const auto done = std::move(call->done);
+    // Before `done`, which may be the last thing that keeps the scope, and from which on the client
+    // may go: a call that outlives its channel has gRPC 1.51 free a completion queue twice.
+    owner.reset();
+    done(std::move(result));
   }
 
   std::string Where(const char* call) const { return absl::StrCat("node ", address_, ": ", call); }

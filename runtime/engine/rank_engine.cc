@@ -1,5 +1,6 @@
 #include "runtime/engine/rank_engine.h"
 
+#include <future>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -16,7 +17,12 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(
   auto engine = std::unique_ptr<RankEngine>(new RankEngine());
   HEADWAY_ASSIGN_OR_RETURN(engine->config_, ReadModelConfig(checkpoint));
   HEADWAY_ASSIGN_OR_RETURN(engine->plan_, MakeShardPlan(engine->config_, comm.size()));
-  engine->numerics_id_ = NumericsId(checkpoint, options.numerics);
+  // The digest reads the whole file: once a group, while the weights are packed.
+  std::future<std::string> numerics_id;
+  if (comm.rank() == 0) {
+    numerics_id =
+        std::async(std::launch::async, [&] { return NumericsId(checkpoint, options.numerics); });
+  }
   engine->team_ = std::make_unique<ThreadTeam>(options.threads);
   HEADWAY_ASSIGN_OR_RETURN(
       engine->weights_,
@@ -31,6 +37,7 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(
       engine->forward_,
       Forward::Create(engine->config_, engine->plan_, *engine->weights_, options.numerics,
                       options.limits, ops, *engine->team_, comm));
+  if (numerics_id.valid()) engine->numerics_id_ = numerics_id.get();
   return engine;
 }
 

@@ -48,6 +48,7 @@ class RankEngine {
   // Zeroes a block of this rank's KV cache.
   void ClearBlock(int block) { kv_->Clear(block); }
   const ForwardLimits& limits() const { return forward_->limits(); }
+  // Of rank 0; empty elsewhere.
   const std::string& numerics_id() const { return numerics_id_; }
   int64_t kv_projections() const { return forward_->kv_projections(); }
   int64_t attended_keys() const { return forward_->attended_keys(); }

@@ -18,6 +18,7 @@
 #include "runtime/main/router_options.h"
 #include "runtime/main/stop_signal.h"
 #include "runtime/model/model_config.h"
+#include "runtime/model/numerics.h"
 #include "runtime/model/text_config.h"
 #include "runtime/router/router.h"
 #include "runtime/server/inference_service.h"
@@ -96,10 +97,13 @@ absl::Status RunRouter(const RouterMainOptions& options) {
   SetLogName("router");
   std::unique_ptr<PromptEncoder> encoder;
   RouterOptions router_options;
+  MembershipOptions member_options;
   {
     HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                              Checkpoint::Open(options.model));
     HEADWAY_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
+    // Tokens of one checkpoint mean nothing to nodes of another.
+    member_options.checkpoint_id = CheckpointId(*checkpoint);
     HEADWAY_ASSIGN_OR_RETURN(encoder, ReadText(*checkpoint, config.vocabulary));
     if (encoder->tokenizer() != nullptr) {
       router_options.end_token_ids = encoder->tokenizer()->end_ids();
@@ -108,7 +112,7 @@ absl::Status RunRouter(const RouterMainOptions& options) {
     }
   }
   const std::vector<NodeAddress> nodes = AllNodes(options);
-  auto members = std::make_unique<Membership>(nodes, MembershipOptions(), Clock::Real());
+  auto members = std::make_unique<Membership>(nodes, member_options, Clock::Real());
   HEADWAY_RETURN_IF_ERROR(WaitForNodes(*members, signal));
 
   Router router(*members, *encoder, router_options, Clock::Real());

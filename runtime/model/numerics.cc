@@ -22,8 +22,12 @@ kernels::ActivationFormat DefaultActivations(const Checkpoint& checkpoint,
   return kernels::ActivationFormat::kF32;
 }
 
+std::string CheckpointId(const Checkpoint& checkpoint) {
+  return absl::StrFormat("%016x", checkpoint.digest());
+}
+
 std::string NumericsId(const Checkpoint& checkpoint, const NumericsOptions& options) {
-  return absl::StrFormat("%016x-%s-%s-%s", checkpoint.digest(),
+  return absl::StrFormat("%s-%s-%s-%s", CheckpointId(checkpoint),
                          options.activations == kernels::ActivationFormat::kQ8 ? "q8" : "f32",
                          ToAbsl(DTypeName(options.kv_dtype)), ToAbsl(kernels::kCpuKernelVersion));
 }

@@ -19,8 +19,11 @@ struct NumericsOptions {
 kernels::ActivationFormat DefaultActivations(const Checkpoint& checkpoint,
                                              const ModelConfig& config);
 
-// Names what two nodes must share to give the same bits: checkpoint digest, weight format,
-// activations, KV dtype, kernel version. E.g. "3f6c...-q8-f16-cpu-1".
+// What the numerics ids of a checkpoint begin with. Reads the whole checkpoint, once.
+std::string CheckpointId(const Checkpoint& checkpoint);
+
+// Names what two nodes must share to give the same bits: CheckpointId, activations, KV dtype,
+// kernel version. E.g. "3f6c...-q8-f16-cpu-1".
 std::string NumericsId(const Checkpoint& checkpoint, const NumericsOptions& options);
 
 }  // namespace headway

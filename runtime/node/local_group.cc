@@ -56,6 +56,12 @@ absl::StatusOr<std::unique_ptr<LocalGroup>> LocalGroup::Create(const Checkpoint&
   return group;
 }
 
+int LocalGroup::open_transfers() const {
+  int open = 0;
+  for (const std::unique_ptr<RankHost>& host : hosts_) open += host->worker().open_transfers();
+  return open;
+}
+
 LocalGroup::~LocalGroup() {
   if (loop_ != nullptr) loop_->Stop();
   for (std::thread& follower : followers_) follower.join();

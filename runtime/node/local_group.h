@@ -36,6 +36,8 @@ class LocalGroup {
 
   NodeLoop& loop() { return *loop_; }
   RankEngine& leader_engine() { return hosts_[0]->engine(); }
+  // Of all ranks.
+  int open_transfers() const;
 
  private:
   LocalGroup() = default;

@@ -181,7 +181,6 @@ bool NodeLoop::RunOnce() {
   AddSpans(command_);
   const bool transfers = !command_.empty();
   const bool step = !command_.spans.empty();
-  const bool frees = !releasing_.empty();
   AddPolls(command_);
   if (!command_.empty()) PublishLoad();
   if (!ExecuteCommand()) return true;
@@ -189,7 +188,7 @@ bool NodeLoop::RunOnce() {
   // A turn that only looked at transfers is no reason to look again at once, unless something came
   // of it: a sequence whose KV is all here, an end that the ranks must hear of, blocks that
   // somebody may wait for.
-  return worked || transfers || frees || HasWork();
+  return worked || transfers || HasWork();
 }
 
 // False when the ranks have stopped.
@@ -197,7 +196,6 @@ bool NodeLoop::ExecuteCommand() {
   // What comes of this command may already add to the next one.
   std::swap(command_, executed_);
   command_.Clear();
-  std::vector<BlockSpan> released = std::exchange(releasing_, {});
   if (!executed_.empty()) {
     if (tracing_) {
       recorder_.Begin(static_cast<int>(executed_.tokens.size()), engine_.config().layers);
@@ -207,7 +205,6 @@ bool NodeLoop::ExecuteCommand() {
       Fail(absl::UnavailableError(absl::StrCat("the node's ranks stopped: ", status.message())));
       return false;
     }
-    released.clear();
     AnswerGrants();
     Deliver();
     HandleReports();
@@ -216,10 +213,9 @@ bool NodeLoop::ExecuteCommand() {
 }
 
 bool NodeLoop::HasWork() const {
-  return !command_.empty() || !releasing_.empty() ||
-         std::any_of(running_.begin(), running_.end(), [this](uint64_t id) {
-           return sequences_.at(id)->state == Sequence::State::kComputing;
-         });
+  return !command_.empty() || std::any_of(running_.begin(), running_.end(), [this](uint64_t id) {
+    return sequences_.at(id)->state == Sequence::State::kComputing;
+  });
 }
 
 void NodeLoop::PublishLoad() {
@@ -433,13 +429,9 @@ void NodeLoop::End(uint64_t id, const absl::Status& status) {
   }
   if (sequence->reservation.reservation_id != 0)
     by_reservation_.erase(sequence->reservation.reservation_id);
-  // With a transfer the blocks are free once every rank has been told to end it; a later command
-  // cannot overtake that.
-  if (sequence->transfer_open) {
-    releasing_.push_back(std::move(sequence->blocks));
-  } else {
-    sequence->blocks.Release();
-  }
+  // Free at once: whoever gets them next is heard of by the ranks in the command that ends this
+  // transfer at the earliest, and a rank ends transfers first.
+  sequence->blocks.Release();
   if (sequence->sink != nullptr) sequence->sink->OnDone(status);
   if (sequence->prefill_done) {
     if (status.ok()) {
@@ -472,7 +464,6 @@ void NodeLoop::Fail(const absl::Status& status) {
   std::vector<uint64_t> ids;
   for (const auto& [id, sequence] : sequences_) ids.push_back(id);
   for (uint64_t id : ids) End(id, status);
-  releasing_.clear();
   PublishLoad();
   bool stopping;
   {

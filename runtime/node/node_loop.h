@@ -166,8 +166,7 @@ class NodeLoop {
   RankCommand executed_;  // the last one
   std::vector<uint64_t>
       granted_;  // reservations that the ranks know once the next command has been executed
-  std::vector<BlockSpan> releasing_;  // free once the next command has been executed
-  std::vector<SpanRef> spans_;        // of the step under way
+  std::vector<SpanRef> spans_;  // of the step under way
   // What a step is decided from. Members, so that their memory is taken once.
   std::vector<Sequence*> ready_;
   std::vector<RunnableSequence> runnable_;

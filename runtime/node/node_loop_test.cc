@@ -49,8 +49,10 @@ TEST_F(NodeLoopTest, EveryPairOfDegreesGivesTheBitsOfAMixedNode) {
       ExpectSameBits(expected, result);
       EXPECT_GT(result.prefill.kv_bytes, 0);
       WaitIdle(decode->loop());
+      WaitClosed(*decode);
     }
     WaitIdle(prefill->loop());
+    WaitClosed(*prefill);
   }
 }
 
@@ -163,6 +165,8 @@ TEST_F(NodeLoopTest, CancellingFreesTheBlocksOfEveryStage) {
   }
   WaitIdle(prefill->loop());
   WaitIdle(decode->loop());
+  WaitClosed(*prefill);
+  WaitClosed(*decode);
 }
 
 TEST_F(NodeLoopTest, RefusesWhatItCannotServeAndGoesOn) {

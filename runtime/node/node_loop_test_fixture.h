@@ -89,6 +89,11 @@ class NodeLoopTest : public ::testing::Test {
     }
   }
 
+  // The same for the transfers of all ranks: what stays open could still be written, and for ever.
+  static void WaitClosed(const LocalGroup& group) {
+    while (group.open_transfers() > 0) std::this_thread::yield();
+  }
+
   // Prompt -> reservation -> prefill -> decode, as a router does it. All tokens, and the trace of
   // every position.
   struct Generated {

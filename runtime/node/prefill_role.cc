@@ -107,6 +107,8 @@ void NodeLoop::HandleDeparture(Sequence& sequence, std::span<const SendReport> r
       parts[target].Add(report.parts[target]);
   }
   if (!done || sequence.state != Sequence::State::kSending) return;
+  // Past its lease only a renewal that is on its way saves it, which the next turn sees.
+  if (clock_.NowNanos() >= sequence.lease_deadline_nanos) return;
   counters_.kv_bytes_sent += bytes;
   PrefillResult& result = sequence.prefill_result;
   result.kv_bytes = bytes;

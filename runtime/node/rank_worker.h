@@ -46,6 +46,11 @@ class RankWorker {
   // What the leader may put into a command; the same on every rank.
   const CommandLimits& limits() const { return limits_; }
 
+  // Transfers that are open on this rank, either way. Thread-safe.
+  int open_transfers() const {
+    return transport_ == nullptr ? 0 : sender_->open() + receiver_->open();
+  }
+
   // Transport address of every rank, for reservations. All ranks call it once, at start, before any
   // command; the leader's result is complete.
   absl::StatusOr<std::vector<std::string>> ExchangeAddresses();

@@ -20,9 +20,11 @@ struct BatchLimits {
 };
 
 // Sets counts[i] to how many positions of sequence i the next step computes (0: waits). Decoding
-// sequences first, then prompts in the order given, as far as rows last; so a long prompt cannot
-// delay the tokens of others by more than one step. Pure. Since no op looks across rows, the choice
-// moves time only, never bits. `counts` is as long as `sequences`.
+// sequences first, so that a prompt delays their tokens by one step. Then half of the rows for the
+// oldest prompt, which therefore ends however many others come; then prompts by what is left of
+// them, the shortest first, so that a short one does not wait for a long one. Of the rows with
+// logits one is kept for each prompt that may end. Pure. Since no op looks across rows, the choice
+// moves time only, never bits. `counts` is as long as `sequences`, which are in order of age.
 void DecideBatch(std::span<const RunnableSequence> sequences, const BatchLimits& limits,
                  std::span<int> counts);
 

@@ -47,6 +47,10 @@ class CacheReceiver : public KvReceiver {
   absl::Status Open(ReceiveTask task) override;
   ReceiveState Poll(uint64_t reservation_id) const override;
   void Close(uint64_t reservation_id) override;
+  int open() const override {
+    std::lock_guard lock(mutex_);
+    return static_cast<int>(reservations_.size());
+  }
   int64_t refused_total() const override { return refused_total_; }
 
  private:

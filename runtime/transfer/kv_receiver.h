@@ -55,6 +55,8 @@ class KvReceiver {
   // After this returns nothing is written for the reservation any more: its blocks may be reused
   // (the fence).
   virtual void Close(uint64_t reservation_id) = 0;
+  // Reservations that are open now.
+  virtual int open() const = 0;
   // Messages refused since the start, those of no reservation at all included.
   virtual int64_t refused_total() const = 0;
 };

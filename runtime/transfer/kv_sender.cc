@@ -101,6 +101,10 @@ class CacheSender : public KvSender {
   void OnLayerReady(uint64_t reservation_id, int layer, int begin, int end) override;
   using KvSender::Poll;
   void Poll(uint64_t reservation_id, SendState& state) override;
+  int open() const override {
+    std::lock_guard lock(shared_->mutex);
+    return static_cast<int>(shared_->tasks.size());
+  }
   void End(uint64_t reservation_id) override;
 
  private:

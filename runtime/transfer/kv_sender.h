@@ -62,6 +62,8 @@ class KvSender {
     Poll(reservation_id, state);
     return state;
   }
+  // Tasks that have begun and not ended.
+  virtual int open() const = 0;
   // Forgets the task. Returns when its blocks are read no more and nothing of it is handed to the
   // transport any more; waits for at most one message's hand-over. What the transport has by then
   // may still arrive: the receiver's Close is the fence against it.
