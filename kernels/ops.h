@@ -43,7 +43,7 @@ struct Stream {
 // allocates (but the reference); each returns InvalidArgument (naming op, value and limit) for a
 // shape or format that it cannot take, or that its workspace was not sized for, before it writes.
 struct Ops {
-  const char* name;  // "reference", "scalar", "avx2", "avx512", ...
+  const char* name;  // "reference", "scalar", "sse42", "avx2", "avx512", "avx512vnni"
   absl::StatusOr<std::unique_ptr<Workspace>> (*NewWorkspace)(const WorkspaceLimits&, int threads);
   absl::Status (*Embedding)(const EmbeddingParams&, Stream&);
   absl::Status (*RmsNorm)(const RmsNormParams&, Stream&);

@@ -216,6 +216,46 @@ HEADWAY_EMULATED M512i dpbusd_epi32(M512i acc, M512i a, M512i b) {
   return Bytes(r);
 }
 
+HEADWAY_EMULATED M512i set1_epi16(int16_t x) {
+  return Each<int16_t>([&](size_t) { return x; });
+}
+HEADWAY_EMULATED M512i add_epi16(M512i a, M512i b) {
+  const auto x = Lanes<uint16_t>(a), y = Lanes<uint16_t>(b);
+  return Each<uint16_t>([&](size_t i) { return x.lane[i] + y.lane[i]; });
+}
+HEADWAY_EMULATED M512i xor_si512(M512i a, M512i b) {
+  return Each<uint8_t>([&](size_t i) { return a.byte[i] ^ b.byte[i]; });
+}
+HEADWAY_EMULATED M512i abs_epi8(M512i a) {
+  return Each<uint8_t>([&](size_t i) {
+    const int x = static_cast<int8_t>(a.byte[i]);
+    return x < 0 ? -x : x;
+  });
+}
+HEADWAY_EMULATED uint64_t movepi8_mask(M512i a) {
+  uint64_t mask = 0;
+  for (int i = 0; i < 64; ++i) mask |= static_cast<uint64_t>(a.byte[i] >> 7) << i;
+  return mask;
+}
+HEADWAY_EMULATED M512i mask_sub_epi8(M512i otherwise, uint64_t mask, M512i a, M512i b) {
+  return Each<uint8_t>(
+      [&](size_t i) { return mask >> i & 1 ? a.byte[i] - b.byte[i] : otherwise.byte[i]; });
+}
+// Two products of an unsigned and a signed byte, added with saturation.
+HEADWAY_EMULATED M512i maddubs_epi16(M512i a, M512i b) {
+  return Each<int16_t>([&](size_t i) {
+    const int sum = a.byte[2 * i] * static_cast<int8_t>(b.byte[2 * i]) +
+                    a.byte[2 * i + 1] * static_cast<int8_t>(b.byte[2 * i + 1]);
+    return sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum;
+  });
+}
+HEADWAY_EMULATED M512i madd_epi16(M512i a, M512i b) {
+  const auto x = Lanes<int16_t>(a), y = Lanes<int16_t>(b);
+  return Each<int32_t>([&](size_t i) {
+    return x.lane[2 * i] * y.lane[2 * i] + x.lane[2 * i + 1] * y.lane[2 * i + 1];
+  });
+}
+
 }  // namespace headway::kernels::emulated
 
 #define __m512 ::headway::kernels::emulated::M512
@@ -268,5 +308,13 @@ HEADWAY_EMULATED M512i dpbusd_epi32(M512i acc, M512i a, M512i b) {
 #undef _mm512_cvtps_ph
 #define _mm512_cvtps_ph ::headway::kernels::emulated::cvtps_ph
 #define _mm512_dpbusd_epi32 ::headway::kernels::emulated::dpbusd_epi32
+#define _mm512_set1_epi16 ::headway::kernels::emulated::set1_epi16
+#define _mm512_add_epi16 ::headway::kernels::emulated::add_epi16
+#define _mm512_xor_si512 ::headway::kernels::emulated::xor_si512
+#define _mm512_abs_epi8 ::headway::kernels::emulated::abs_epi8
+#define _mm512_movepi8_mask ::headway::kernels::emulated::movepi8_mask
+#define _mm512_mask_sub_epi8 ::headway::kernels::emulated::mask_sub_epi8
+#define _mm512_maddubs_epi16 ::headway::kernels::emulated::maddubs_epi16
+#define _mm512_madd_epi16 ::headway::kernels::emulated::madd_epi16
 
 #endif  // HEADWAY_KERNELS_CONFORMANCE_EMULATED_AVX512_H_

@@ -13,10 +13,13 @@
 namespace headway::kernels {
 namespace cpu {
 extern const Table kEmulatedAvx512Table;
-}
+extern const Table kEmulatedAvx512VnniTable;
+}  // namespace cpu
 namespace {
 
 constexpr Ops kEmulatedAvx512Ops = cpu::MakeOps<cpu::kEmulatedAvx512Table>("emulated avx512");
+constexpr Ops kEmulatedAvx512VnniOps =
+    cpu::MakeOps<cpu::kEmulatedAvx512VnniTable>("emulated avx512vnni");
 
 uint16_t RandomScale(Random& random) {
   switch (random.Below(16)) {
@@ -165,6 +168,7 @@ std::vector<Machine> AllMachines(const WorkspaceLimits& limits) {
   }
   if (std::string_view(BestCpuOps().name) == "avx2") {
     machines.emplace_back(kEmulatedAvx512Ops, 2, limits);
+    machines.emplace_back(kEmulatedAvx512VnniOps, 2, limits);
   }
   return machines;
 }

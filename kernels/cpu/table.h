@@ -156,8 +156,10 @@ struct Table {
                        int64_t split_stride, const Scratch&);
 };
 
+extern const Table kAvx512VnniTable;
 extern const Table kAvx512Table;
 extern const Table kAvx2Table;
+extern const Table kSse42Table;
 extern const Table kScalarTable;
 
 }  // namespace headway::kernels::cpu

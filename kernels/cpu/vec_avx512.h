@@ -7,7 +7,7 @@
 
 #include "kernels/math_constants.h"
 
-// Sixteen lanes for AVX-512 (F, BW, DQ, VL, VNNI).
+// Sixteen lanes for AVX-512 (F, BW, DQ, VL), with VNNI where the object is compiled for it.
 //
 // The vec_*.h files define the same operations. Every operation is either exact or one IEEE
 // rounding, so that a kernel written on them has the same bits on each processor. Everything has
@@ -129,6 +129,7 @@ HEADWAY_INLINE B Four(const int8_t* x) {
 
 // A block's dot product of nibbles: start (0 when nibbles stand for 0..15, the sum of the
 // activations when they stand for -8..7), eight DotNibbles, NibbleSum.
+#ifdef HEADWAY_VNNI
 HEADWAY_INLINE I NibbleStart() { return _mm512_setzero_si512(); }
 HEADWAY_INLINE I NibbleStartMinus8(int32_t sum) { return _mm512_set1_epi32(-8 * sum); }
 HEADWAY_INLINE I DotNibbles(I acc, B w, B x) { return _mm512_dpbusd_epi32(acc, w, x); }
@@ -136,6 +137,25 @@ HEADWAY_INLINE V NibbleSum(I acc) { return ToFloat(acc); }
 // The same for 8-bit weights, which are stored plus 128.
 HEADWAY_INLINE I ByteStart(int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
 HEADWAY_INLINE I DotBytes(I acc, B w, B x) { return _mm512_dpbusd_epi32(acc, w, x); }
+#else
+// In 16 bits until the block's end, as in vec_avx2.h.
+HEADWAY_INLINE I NibbleStart() { return _mm512_setzero_si512(); }
+HEADWAY_INLINE I NibbleStartMinus8(int32_t sum) {
+  return _mm512_set1_epi16(static_cast<int16_t>(-4 * sum));
+}
+HEADWAY_INLINE I DotNibbles(I acc, B w, B x) {
+  return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w, x));
+}
+HEADWAY_INLINE V NibbleSum(I acc) { return ToFloat(_mm512_madd_epi16(acc, _mm512_set1_epi16(1))); }
+// |w| <= 128 times x with w's sign does not saturate.
+HEADWAY_INLINE I ByteStart(int32_t) { return _mm512_setzero_si512(); }
+HEADWAY_INLINE I DotBytes(I acc, B w, B x) {
+  w = _mm512_xor_si512(w, _mm512_set1_epi8(static_cast<char>(0x80)));
+  const B signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+  const I pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_x);
+  return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+#endif
 HEADWAY_INLINE V ByteSum(I acc) { return ToFloat(acc); }
 
 HEADWAY_INLINE void Prefetch(const void* p) {
