@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -97,6 +98,25 @@ class CommandLineTest(unittest.TestCase):
                 last = result.stderr.strip().split("\n")[-1]
                 self.assertTrue(last.startswith(f"headway {arguments[0]}: "), result.stderr)
                 self.assertIn("/nonexistent/model.gguf", last)
+
+    def test_a_damaged_model_is_an_error(self):
+        # The smallest GGUF file whose only tensor has no values: a reader that divides by its sizes dies.
+        tensor = struct.pack("<Q1sIQQIQ", 1, b"t", 2, 1, 0, 0, 0)
+        for name, image in (
+            ("zero.gguf", b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + tensor),
+            ("name.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<QIQ", 0, 4, 0)),
+            ("empty.gguf", b""),
+        ):
+            path = os.path.join(os.environ["TEST_TMPDIR"], name)
+            with open(path, "wb") as file:
+                file.write(image)
+            for verb in ("budget", "node"):
+                with self.subTest(name=name, verb=verb):
+                    result = run(verb, "--model", path)
+                    self.assertEqual((result.returncode, result.stdout), (1, ""), result)
+                    self.assertIn(path, result.stderr.strip().split("\n")[-1])
+                    if name == "zero.gguf":
+                        self.assertIn("tensor 't'", result.stderr)
 
     def test_output_that_is_lost_is_an_error(self):
         for arguments in (("--help",), ("score", "--help"), ("budget", *FACTS, "--positions", "16"),

@@ -191,6 +191,33 @@ TEST(ChatTemplateTest, ReasoningHasThreeNames) {
   EXPECT_EQ(Joined(*parsed->Render({.messages = &messages})), "aa;bb;cc;;");
 }
 
+// In the way of published templates: arguments that are text are printed as they stand.
+TEST(ChatTemplateTest, ArgumentsOfToolCallsArePrintedOnce) {
+  const auto parsed = *ChatTemplate::Parse(
+      "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% endif %}"
+      "{% for call in m.tool_calls %}"
+      "{{ '<tool_call>\n{\"name\": \"' }}{{ call.function.name }}{{ '\", \"arguments\": ' }}"
+      "{% if call.function.arguments is string %}{{ call.function.arguments }}"
+      "{% else %}{{ call.function.arguments | tojson }}{% endif %}"
+      "{{ '}\n</tool_call>' }}{% endfor %}{% endfor %}",
+      {});
+  const auto rendered = [&](const Json& arguments) {
+    const Json call = {{"function", {{"name", "f"}, {"arguments", arguments}}}};
+    const Json message = {
+        {"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array({call})}};
+    const Json messages = Json::array({message});
+    return Joined(*parsed->Render({.messages = &messages}));
+  };
+  // The order of the names is the request's, and text is not escaped.
+  for (const char* arguments :
+       {R"({"city": "Paris"})", "{\"zone\": \"K\xc3\xb6ln\", \"a\": [1, null]}", "{}"}) {
+    const std::string expected = std::string("<tool_call>\n{\"name\": \"f\", \"arguments\": ") +
+                                 arguments + "}\n</tool_call>";
+    EXPECT_EQ(rendered(Json::parse(arguments)), expected);
+    EXPECT_EQ(rendered(arguments), expected);
+  }
+}
+
 TEST(ChatTemplateTest, ToolsAreNoneNotUndefined) {
   const auto parsed =
       *ChatTemplate::Parse("{{ tools is defined }}{{ tools is none }}{{ documents is none }}", {});
