@@ -170,7 +170,8 @@ absl::Status RankWorker::ExecuteTransfers(const RankCommand& command) {
   // A transfer that cannot begin is the end of its sequence, which the next look at it tells, and
   // not of the node.
   for (const ReceiveTask& open : command.opens) {
-    if (absl::Status status = receiver_->Open(open); !status.ok()) LogError(std::string(status.message()));
+    if (absl::Status status = receiver_->Open(open); !status.ok())
+      LogError(std::string(status.message()));
   }
   for (const BeginSend& send : command.begin_sends) {
     HEADWAY_ASSIGN_OR_RETURN(ShardPlan target, MakeShardPlan(engine_.config(), send.target_degree));
