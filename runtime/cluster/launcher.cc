@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -126,7 +127,20 @@ absl::Status Launcher::failure() const {
   return failure_;
 }
 
-void Launcher::Stop(std::span<const int> indices) {
+void Launcher::Stop(std::span<const int> indices) { End(indices, options_.grace); }
+
+void Launcher::StopAll() { Stop(All()); }
+
+void Launcher::KillAll() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_asked_ = true;
+    changed_.notify_all();
+  }
+  End(All(), /*grace=*/absl::ZeroDuration());
+}
+
+void Launcher::End(std::span<const int> indices, absl::Duration grace) {
   std::unique_lock lock(mutex_);
   const auto signal_all = [&](int signal) {
     for (int index : indices) {
@@ -143,18 +157,16 @@ void Launcher::Stop(std::span<const int> indices) {
     return true;
   };
   signal_all(SIGTERM);
-  if (changed_.wait_for(lock, absl::ToChronoNanoseconds(options_.grace), all_ended)) return;
+  if (changed_.wait_for(lock, absl::ToChronoNanoseconds(grace), all_ended)) return;
   signal_all(SIGKILL);
   changed_.wait(lock, all_ended);
 }
 
-void Launcher::StopAll() {
-  std::vector<int> all;
-  {
-    std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < children_.size(); ++i) all.push_back(static_cast<int>(i));
-  }
-  Stop(all);
+std::vector<int> Launcher::All() const {
+  std::lock_guard lock(mutex_);
+  std::vector<int> all(children_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 pid_t Launcher::pid(int child) const {

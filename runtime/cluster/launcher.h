@@ -76,6 +76,9 @@ class Launcher {
   // returns when all have ended. Children that have ended already are skipped.
   void Stop(std::span<const int> children);
   void StopAll();
+  // Sends SIGKILL to all children and returns when all have ended. Nothing is started or waited for
+  // after that, as where stop_fd says so.
+  void KillAll();
 
   pid_t pid(int child) const;
 
@@ -84,6 +87,8 @@ class Launcher {
   struct Request;
 
   explicit Launcher(LauncherOptions options);
+  std::vector<int> All() const;
+  void End(std::span<const int> children, absl::Duration grace);
   void Loop();
   void ServeRequest();
   absl::Status Spawn(const ChildSpec& spec, Child* child);
@@ -101,7 +106,7 @@ class Launcher {
   std::vector<std::unique_ptr<Child>> children_;  // guarded by mutex_; entries stay
   Request* request_ = nullptr;                    // guarded by mutex_; one at a time
   absl::Status failure_;                          // guarded by mutex_
-  bool stop_asked_ = false;                       // guarded by mutex_; stop_fd was readable
+  bool stop_asked_ = false;                       // guarded by mutex_; by stop_fd or KillAll
   bool closing_ = false;                          // guarded by mutex_
   std::thread thread_;
 };

@@ -36,6 +36,11 @@ int main(int argc, char** argv) {
   } else if (mode == "silent") {  // never ready
     std::fprintf(stderr, "still loading\n");
     WaitForSignal();
+  } else if (mode == "rank") {  // never ready, until SIGKILL; has its parent asked to stop
+    std::signal(SIGTERM, SIG_IGN);
+    std::fprintf(stderr, "rank is process %d\n", getpid());
+    kill(getppid(), SIGTERM);
+    WaitForSignal();
   } else if (mode == "fail") {  // MESSAGE: says it and exits with status 3
     std::fprintf(stdout, "to standard output\n");
     std::fflush(stdout);

@@ -87,6 +87,20 @@ TEST(LauncherTest, KillsAChildThatDoesNotHeedSigterm) {
   EXPECT_FALSE(Exists(launcher->pid(child)));
 }
 
+TEST(LauncherTest, KillAllGrantsNoGraceAndStartsNothingMore) {
+  auto launcher = NewLauncher(/*grace=*/absl::Hours(1));
+  const int deaf = StartStub(*launcher, {"deaf"});
+  ASSERT_TRUE(launcher->WaitReady(deaf, kLong).ok());
+  const int silent = StartStub(*launcher, {"silent"});
+  launcher->KillAll();
+  EXPECT_FALSE(Exists(launcher->pid(deaf)));
+  EXPECT_FALSE(Exists(launcher->pid(silent)));
+  EXPECT_TRUE(launcher->failure().ok()) << "an end that was asked for is no failure";
+  EXPECT_TRUE(absl::IsCancelled(launcher->WaitReady(silent, kLong).status()));
+  EXPECT_TRUE(
+      absl::IsCancelled(launcher->Start({.name = "late", .args = {"serve", "a"}}).status()));
+}
+
 TEST(LauncherTest, TellsStatusAndLastWordsOfAChildThatFails) {
   auto launcher = NewLauncher();
   const int child = StartStub(*launcher, {"fail", "no such file: model.gguf"}, /*name=*/"decode-0");

@@ -186,7 +186,8 @@ class InterruptTest(unittest.TestCase):
     def interrupt(self, process):
         family = descendants(process.pid)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        # Less than the grace of a process that does not heed it.
+        out, err = process.communicate(timeout=30)
         # Those that are stopped are also waited for: none outlives the one that started it.
         self.assertEqual([pid for pid in family if os.path.exists(f"/proc/{pid}")], [], err)
         return len(family), out, err
@@ -198,6 +199,7 @@ class InterruptTest(unittest.TestCase):
         count, out, err = self.interrupt(process)
         self.assertEqual((process.returncode, out), (-signal.SIGINT, ""), err)
         self.assertGreaterEqual(count, 2)
+        self.assertIn("asked to stop: ends the router, then the nodes", err)
         self.assertNotIn("signal 9", err)
 
     def test_up_once_it_is_ready(self):

@@ -2,14 +2,18 @@
 
 #include <csignal>
 #include <cstdio>
+#include <utility>
+
+#include "runtime/base/log.h"
 
 namespace headway {
 
-Interrupt::Interrupt() : watcher_([this] { Watch(); }) {}
+Interrupt::Interrupt(std::string words) : words_(std::move(words)), watcher_([this] { Watch(); }) {}
 
 void Interrupt::Watch() {
   if (WaitReadable(done_.fd(), signal_.fd()) == 0) return;
   const int number = signal_.Take();
+  if (!words_.empty()) LogInfo(words_);
   {
     std::lock_guard lock(mutex_);
     number_ = number;

@@ -2,6 +2,7 @@
 #define HEADWAY_RUNTIME_MAIN_INTERRUPT_H_
 
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "runtime/cluster/call_scope.h"
@@ -18,7 +19,8 @@ namespace headway {
 // Make one before any other thread starts, and before anything that has to be put in order.
 class Interrupt {
  public:
-  Interrupt();
+  // `words`, unless empty, is what a log line says when the first signal comes.
+  explicit Interrupt(std::string words = "");
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
@@ -43,6 +45,7 @@ class Interrupt {
  private:
   void Watch();
 
+  const std::string words_;
   StopSignal signal_;
   Event asked_, done_;
   bool forgiven_ = false;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "runtime/cluster/launcher.h"
 #include "runtime/main/model_options.h"
 #include "runtime/node/tasks.h"
 
@@ -27,11 +28,13 @@ struct NodeMainOptions {
   int kv_blocks = 0;      // of 16 tokens; 0: as many as kv_memory holds
   int64_t kv_memory = 0;  // bytes, all ranks together; 0: a share of the machine's
   int max_positions = 0;  // longest sequence in tokens; 0: the checkpoint's limit
-  int stuck_seconds = kDefaultStuckSeconds;  // see runtime/node/node_loop.h
+  int stuck_seconds = kDefaultStuckSeconds;              // see runtime/node/node_loop.h
+  std::string rank_program = LauncherOptions().program;  // what the other ranks execute
   int ready_fd = -1;  // written to once it serves (runtime/cluster/ready_line.h); -1: none
 };
 
-// Serves until SIGTERM or SIGINT, then drains. Errors name the flag or the file at fault.
+// Serves until SIGTERM or SIGINT, then drains. Before it serves such a signal ends the process and
+// its ranks. Errors name the flag or the file at fault.
 absl::Status RunNode(const NodeMainOptions& options);
 
 }  // namespace headway

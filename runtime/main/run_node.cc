@@ -15,6 +15,7 @@
 #include "runtime/comm/local_communicator.h"
 #include "runtime/comm/shm_communicator.h"
 #include "runtime/main/event.h"
+#include "runtime/main/loading_stop.h"
 #include "runtime/main/node_options.h"
 #include "runtime/main/node_setup.h"
 #include "runtime/main/rank_arguments.h"
@@ -59,10 +60,13 @@ class RankProcesses {
  public:
   static absl::StatusOr<std::unique_ptr<RankProcesses>> Start(const NodeMainOptions& options,
                                                               const NodeSetup& setup, int comm_fd,
-                                                              Communicator& comm) {
-    HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Launcher> launcher,
-                             Launcher::Create({.forward_output = true}));
-    auto processes = std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), comm));
+                                                              Communicator& comm,
+                                                              LoadingStop& loading) {
+    HEADWAY_ASSIGN_OR_RETURN(
+        std::unique_ptr<Launcher> launcher,
+        Launcher::Create({.program = options.rank_program, .forward_output = true}));
+    auto processes =
+        std::unique_ptr<RankProcesses>(new RankProcesses(std::move(launcher), comm, loading));
     for (int rank = 1; rank < options.tp; ++rank) {
       RankMainOptions rank_options = {.name = absl::StrCat(options.name, "/rank-", rank),
                                       .rank = rank,
@@ -98,14 +102,15 @@ class RankProcesses {
   absl::Status failure() const { return launcher_->failure(); }
 
  private:
-  RankProcesses(std::unique_ptr<Launcher> launcher, Communicator& comm)
-      : launcher_(std::move(launcher)), watcher_([this, &comm] {
+  RankProcesses(std::unique_ptr<Launcher> launcher, Communicator& comm, LoadingStop& loading)
+      : launcher_(std::move(launcher)), kills_(loading, *launcher_), watcher_([this, &comm] {
           if (WaitReadable(stop_.fd(), launcher_->failure_fd()) == 1) {
             comm.Abort(std::string(launcher_->failure().message()));
           }
         }) {}
 
   std::unique_ptr<Launcher> launcher_;
+  LoadingStop::Kills kills_;
   Event stop_;
   std::thread watcher_;
 };
@@ -117,8 +122,9 @@ void LogProgress(int done, int total) {
 }  // namespace
 
 absl::Status RunNode(const NodeMainOptions& options) {
-  StopSignal signal;
   SetLogName(options.name);
+  StopSignal signal;
+  LoadingStop loading(signal);
   HEADWAY_ASSIGN_OR_RETURN(const NodeRole role, ParseNodeRole(options.role));
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                            Checkpoint::Open(options.model.model));
@@ -137,7 +143,7 @@ absl::Status RunNode(const NodeMainOptions& options) {
     HEADWAY_ASSIGN_OR_RETURN(const int fd, NewShmSegment(options.tp));
     OwnedFd owned(fd);
     HEADWAY_ASSIGN_OR_RETURN(comm, NewShmCommunicator({.rank = 0, .size = options.tp, .fd = fd}));
-    HEADWAY_ASSIGN_OR_RETURN(ranks, RankProcesses::Start(options, setup, fd, *comm));
+    HEADWAY_ASSIGN_OR_RETURN(ranks, RankProcesses::Start(options, setup, fd, *comm, loading));
   }
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
                            NewKvTransport(role, KvDevicesOf(options)));
@@ -168,6 +174,7 @@ absl::Status RunNode(const NodeMainOptions& options) {
       NewNodeService(loop, std::filesystem::path(options.model.model).filename().string());
   HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
                            Server::Start(options.listen, {{service.get(), "headway.v1.Node"}}));
+  loading.Over();
   auto health = std::make_unique<HealthWatch>([&loop] { return loop.health(); }, *server);
   LogInfo(absl::StrCat(options.role, " node of ", options.tp, " ranks with ", setup.threads,
                        " threads each and ", setup.kv_blocks, " KV blocks serves on ",

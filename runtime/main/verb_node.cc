@@ -45,7 +45,8 @@ Verb NodeVerb() {
            "Loads a checkpoint, starts one process for each rank above 0, and serves a router. A "
            "prefill node computes prompts and pushes their KV cache to a decode node; a decode "
            "node continues them; a mixed node does both. SIGTERM lets running requests end "
-           "before it exits; ctrl-C too.",
+           "before it exits; ctrl-C too. A node that does not serve yet dies of either at once, "
+           "with its ranks; so does any at a second one.",
        .example = "headway node --role decode --tp 2 --model model.gguf --listen 0.0.0.0:7001"},
       &Declare};
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/local_cluster.h"
 #include "runtime/main/interrupt.h"
@@ -76,7 +77,8 @@ absl::Status WaitForTheEnd(const LocalCluster& cluster, Interrupt& interrupt, bo
 }
 
 absl::Status Run(const Options& options) {
-  Interrupt interrupt;
+  SetLogName("up");
+  Interrupt interrupt("asked to stop: ends the router, then the nodes; again ends all at once");
   LocalClusterOptions cluster_options{.topology = options.topology,
                                       .model = options.node.model.model,
                                       .node_flags = ModelFlagsOf(options.node.model),
