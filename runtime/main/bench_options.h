@@ -15,7 +15,9 @@ struct BenchMainOptions {
   std::vector<int> prefill_tokens = {128, 512, 4000};
   std::vector<int> batches = {1, 8, 16};  // sequences decoding at once
   int decode_tokens = 32;                 // steps measured a row
-  int long_context = 4000;                // tokens before the measured steps of the last row
+  int short_context = 32;                 // tokens before the measured steps of the batch rows
+  int repeats = 3;                        // of each row, after one that warms up
+  int long_context = 4000;                // the same of the last row; 0: no such row
   bool json = false;                      // one object a row
 };
 

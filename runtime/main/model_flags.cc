@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/ops.h"
 
 namespace headway {
 namespace {
@@ -40,6 +41,12 @@ void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options) {
                   {.value = "",
                    .help = "number format of the inputs of linears; part of what decides the bits",
                    .default_text = "q8 where the weights are quantised, else f32"});
+  std::vector<std::string> kernels;
+  for (const kernels::Ops* ops : kernels::SupportedCpuOps()) kernels.emplace_back(ops->name);
+  flags.AddChoice("--kernels", &options->kernels, kernels,
+                  {.value = "",
+                   .help = "instructions that the kernels use; all of them give the same bits",
+                   .default_text = "the fastest that this processor has"});
   flags.Add("--threads", &options->threads, 1, kMaxThreads,
             {.value = "N",
              .help = "threads of one rank",
@@ -60,6 +67,7 @@ std::vector<std::string> ModelFlagsOf(const ModelOptions& options) {
   if (options.activations.has_value()) {
     flags.insert(flags.end(), {"--activations", ActivationsName(*options.activations)});
   }
+  if (!options.kernels.empty()) flags.insert(flags.end(), {"--kernels", options.kernels});
   if (options.threads > 0) {
     flags.insert(flags.end(), {"--threads", absl::StrCat(options.threads)});
   }

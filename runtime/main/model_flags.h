@@ -9,8 +9,8 @@
 
 namespace headway {
 
-// Adds --model, --kv-dtype, --activations and --threads. `model_required`: whether the verb does
-// nothing without a model.
+// Adds --model, --kv-dtype, --activations, --kernels and --threads. `model_required`: whether the
+// verb does nothing without a model.
 void AddModelFlags(Flags& flags, bool model_required, ModelOptions* options);
 
 // Adds --kv-dtype, for what `help` says; its default is the value that `dtype` has.

@@ -15,6 +15,8 @@ struct ModelOptions {
   DType kv_dtype = DType::kF16;  // kF16, kBF16 or kF32
   // Nothing: q8 where the checkpoint's linears are quantised, else f32.
   std::optional<kernels::ActivationFormat> activations;
+  // A name of kernels::FindOps; empty: the fastest that the processor has. Decides no bits.
+  std::string kernels;
   int threads = 0;  // of one rank; 0: the machine's cores / ranks of a node, at least 1
 };
 

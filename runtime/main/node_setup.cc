@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "kernels/ops.h"
 #include "runtime/base/host_port.h"
 #include "runtime/base/status.h"
 #include "runtime/kv/block_pool.h"
@@ -57,6 +58,7 @@ EngineOptions NodeSetup::Engine() const {
   EngineOptions options;
   options.threads = threads;
   options.numerics = numerics;
+  options.ops = ops;
   options.kv_blocks = kv_blocks;
   options.limits.max_positions = max_positions;
   options.limits.max_logit_rows = kLogitRows;
@@ -83,6 +85,9 @@ absl::StatusOr<NodeSetup> SettleNode(const Checkpoint& checkpoint, const ModelOp
       usual != kernels::ActivationFormat::kQ8) {
     return absl::InvalidArgumentError(
         "--activations q8 needs a checkpoint with quantised weights; this one has none: use f32");
+  }
+  if (!options.kernels.empty()) {
+    HEADWAY_ASSIGN_OR_RETURN(setup.ops, kernels::FindOps(options.kernels));
   }
   const int cores = std::max(1u, std::thread::hardware_concurrency());
   setup.threads = options.threads > 0 ? options.threads : std::max(1, cores / degree);

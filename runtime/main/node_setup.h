@@ -24,7 +24,8 @@ struct KvSize {
 // the same.
 struct NodeSetup {
   NumericsOptions numerics;
-  int threads = 1;  // of each rank
+  const kernels::Ops* ops = nullptr;  // null: the fastest
+  int threads = 1;                    // of each rank
   int kv_blocks = 0;
   int max_positions = 0;
 

@@ -46,9 +46,11 @@ absl::Status RunBench(const BenchMainOptions& options) {
   bench.prefill_tokens = options.prefill_tokens;
   bench.batches = options.batches;
   bench.decode_tokens = options.decode_tokens;
+  bench.short_context = options.short_context;
   bench.long_context = options.long_context;
+  bench.repeats = options.repeats;
   std::fprintf(stderr, "headway bench: %d rank(s) of %d thread(s), kernels %s\n", options.tp,
-               setup.threads, kernels::BestCpuOps().name);
+               setup.threads, setup.ops != nullptr ? setup.ops->name : kernels::BestCpuOps().name);
   bool first = true;
   return RunEngineBench(*checkpoint, bench, [&](const BenchRow& row) {
     if (first && !options.json) {

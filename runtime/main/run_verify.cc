@@ -1,4 +1,7 @@
 // `headway verify`: the contract's rows on this machine and checkpoint, as a table.
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -13,13 +16,13 @@
 #include "runtime/main/node_setup.h"
 #include "runtime/main/verify_cluster.h"
 #include "runtime/main/verify_options.h"
+#include "runtime/main/verify_rows.h"
 
 namespace headway {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kCompanions = 8;
 constexpr int kWorkTokens = 161;  // steps are counted at positions 5, 10, ... 160
 
 // Ids without meaning, different from their neighbours; the same on every machine.
@@ -95,35 +98,6 @@ void PrintWork(const WorkTable& work, bool json) {
       "quadratically, a sequence with the cube.\n");
 }
 
-// The rows inside this process: no cache, cached, chunks, company, threads, degrees.
-std::vector<std::unique_ptr<VerifyRow>> EngineRows(const Checkpoint& checkpoint,
-                                                   const LocalGroupOptions& base, int max_degree) {
-  std::vector<std::unique_ptr<VerifyRow>> rows;
-  rows.push_back(NewUncachedRow(checkpoint, base.engine));
-  rows.push_back(NewMixedRow("cached, whole prompt at once", checkpoint, base));
-  for (int chunk : {1, 16, 64}) {
-    LocalGroupOptions options = base;
-    options.node.max_chunk = chunk;
-    rows.push_back(NewMixedRow(absl::StrCat("cached, chunks of ", chunk), checkpoint, options));
-  }
-  rows.push_back(NewMixedRow(absl::StrCat("in a batch with ", kCompanions, " others"), checkpoint,
-                             base, kCompanions));
-  for (int threads : {1, 2}) {
-    LocalGroupOptions options = base;
-    options.engine.threads = threads;
-    rows.push_back(NewMixedRow(absl::StrCat(threads, threads == 1 ? " thread" : " threads"),
-                               checkpoint, options));
-  }
-  for (int degree = 1; degree <= max_degree; ++degree) {
-    LocalGroupOptions options = base;
-    options.degree = degree;
-    options.engine.threads = 1;
-    rows.push_back(
-        NewMixedRow(absl::StrCat("degree ", degree, ", ranks as threads"), checkpoint, options));
-  }
-  return rows;
-}
-
 }  // namespace
 
 absl::Status RunVerify(const VerifyMainOptions& options) {
@@ -154,29 +128,47 @@ absl::Status RunVerify(const VerifyMainOptions& options) {
   // The trace takes the logits of every row, and one row takes the whole prompt at once.
   base.engine.limits.max_logit_rows =
       std::max(base.engine.limits.max_logit_rows, options.prompt_tokens);
-  std::vector<std::unique_ptr<VerifyRow>> rows = EngineRows(*checkpoint, base, max_degree);
+  std::vector<std::unique_ptr<VerifyRow>> rows;
+  rows.push_back(NewUncachedRow(*checkpoint, base.engine));
+  for (std::unique_ptr<VerifyRow>& row :
+       options.full ? EngineProduct(*checkpoint, base, max_degree, options.axes)
+                    : EngineRows(*checkpoint, base, max_degree, options.axes)) {
+    rows.push_back(std::move(row));
+  }
 
-  std::fprintf(stderr,
-               "headway verify: %d prompt tokens, %d output tokens, numerics %s; starting %d nodes "
-               "for the rows of several processes\n",
-               options.prompt_tokens, options.max_tokens,
-               NumericsId(*checkpoint, setup.numerics).c_str(), 3 * max_degree);
-  std::vector<std::string> flags = ModelFlagsOf(options.model);
-  if (options.model.threads == 0) flags.insert(flags.end(), {"--threads", "1"});
-  HEADWAY_ASSIGN_OR_RETURN(
-      std::unique_ptr<VerifyCluster> cluster,
-      VerifyCluster::Start({.model = options.model.model,
-                            .node_flags = std::move(flags),
-                            .max_degree = max_degree,
-                            .max_positions = options.prompt_tokens + options.max_tokens}));
-  for (std::unique_ptr<VerifyRow>& row : cluster->Rows()) rows.push_back(std::move(row));
+  const bool nodes =
+      std::find(options.axes.begin(), options.axes.end(), VerifyAxis::kNodes) != options.axes.end();
+  std::fprintf(
+      stderr, "headway verify: %d prompt tokens, %d output tokens, numerics %s%s\n",
+      options.prompt_tokens, options.max_tokens, NumericsId(*checkpoint, setup.numerics).c_str(),
+      nodes
+          ? absl::StrCat("; starting ", 3 * max_degree, " nodes for the rows of several processes")
+                .c_str()
+          : "");
+  std::unique_ptr<VerifyCluster> cluster;
+  if (nodes) {
+    std::vector<std::string> flags = ModelFlagsOf(options.model);
+    if (options.model.threads == 0) flags.insert(flags.end(), {"--threads", "1"});
+    HEADWAY_ASSIGN_OR_RETURN(cluster, VerifyCluster::Start({.model = options.model.model,
+                                                            .node_flags = std::move(flags),
+                                                            .max_degree = max_degree,
+                                                            .max_positions = options.prompt_tokens +
+                                                                             options.max_tokens}));
+    for (std::unique_ptr<VerifyRow>& row : cluster->Rows()) rows.push_back(std::move(row));
+  }
 
   if (!options.json) {
     std::printf("%-40s %7s %10s %8s    against the first row\n", "row", "tokens", "positions",
                 "time");
   }
-  const absl::Status verdict =
-      Verify(request, rows, [&](const RowOutcome& outcome) { PrintRow(outcome, options.json); });
+  int ended = 0;
+  const absl::Status verdict = Verify(request, rows, [&](const RowOutcome& outcome) {
+    PrintRow(outcome, options.json);
+    // The table itself is the progress where it is looked at.
+    if (++ended < static_cast<int>(rows.size()) && isatty(STDOUT_FILENO) == 0) {
+      std::fprintf(stderr, "headway verify: %d of %zu rows\n", ended, rows.size());
+    }
+  });
   const std::vector<int32_t> work_tokens =
       MakePrompt(std::min(kWorkTokens, config.max_positions), config.vocabulary);
   EngineOptions work_engine = setup.Engine();

@@ -1,4 +1,7 @@
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/main/bench_options.h"
 #include "runtime/main/model_flags.h"
@@ -15,14 +18,25 @@ VerbRunner Declare(Flags& flags) {
   AddModelFlags(flags, /*model_required=*/true, &options->model);
   flags.Add("--tp", &options->tp, 1, kMaxDegree, {.value = "N", .help = "tensor-parallel degree"});
   flags.Section("What to measure");
-  flags.AddList("--prefill", &options->prefill_tokens, 1, kMaxTokens,
-                {.value = "N,N,...", .help = "prompt lengths in tokens"});
-  flags.AddList("--batch", &options->batches, 1, 1024,
-                {.value = "N,N,...", .help = "sequences that decode at once"});
+  flags.AddList("--prefill", &options->prefill_tokens, 0, kMaxTokens,
+                {.value = "N,N,...", .help = "prompt lengths in tokens; 0: none"});
+  flags.AddList("--batch", &options->batches, 0, 1024,
+                {.value = "N,N,...", .help = "sequences that decode at once; 0: none"});
+  flags.Add("--context", &options->short_context, 1, kMaxTokens,
+            {.value = "N", .help = "tokens in the cache before the rows of --batch"});
   flags.Add("--decode-tokens", &options->decode_tokens, 1, kMaxTokens,
             {.value = "N", .help = "decode steps measured in each row"});
-  flags.Add("--long-context", &options->long_context, 1, kMaxTokens,
-            {.value = "N", .help = "tokens in the cache before the last decode row"});
+  flags.Add(
+      "--long-context", &options->long_context, 0, kMaxTokens,
+      {.value = "N", .help = "tokens in the cache before the last decode row; 0: no such row"});
+  flags.Add(
+      "--repeats", &options->repeats, 1, 1000,
+      {.value = "N", .help = "runs of each row after one that warms up; the median is printed"});
+  flags.Check([options]() -> std::optional<std::string> {
+    std::erase(options->prefill_tokens, 0);
+    std::erase(options->batches, 0);
+    return std::nullopt;
+  });
   flags.Section("Output");
   flags.Switch("--json", &options->json, "one object a row in place of the table");
   return [options] { return RunBench(*options); };

@@ -40,6 +40,7 @@ class Runner {
     }
     for (int batch : options_.batches)
       HEADWAY_RETURN_IF_ERROR(Decode(batch, options_.short_context));
+    if (options_.long_context == 0) return absl::OkStatus();
     if (Fits(absl::StrCat("decode after ", options_.long_context, " tokens"),
              options_.long_context + options_.decode_tokens)) {
       HEADWAY_RETURN_IF_ERROR(Decode(1, options_.long_context));
@@ -157,7 +158,10 @@ absl::Status RunEngineBench(const Checkpoint& checkpoint, const EngineBenchOptio
   const int positions = engine_options.limits.max_positions > 0
                             ? engine_options.limits.max_positions
                             : config.max_positions;
-  int most = BlocksFor(std::min(options.long_context + options.decode_tokens, positions));
+  int most = 1;
+  if (options.long_context > 0) {
+    most = BlocksFor(std::min(options.long_context + options.decode_tokens, positions));
+  }
   for (int tokens : options.prefill_tokens)
     most = std::max(most, BlocksFor(std::min(tokens, positions)));
   for (int batch : options.batches) {

@@ -18,9 +18,9 @@ struct EngineBenchOptions {
   EngineOptions engine;  // KV blocks and limits are set by the benchmark
   std::vector<int> prefill_tokens;
   std::vector<int> batches;
-  int decode_tokens = 32;  // steps measured a row
-  int short_context = 32;  // tokens before the measured steps of the batch rows
-  int long_context = 4000;
+  int decode_tokens = 32;   // steps measured a row
+  int short_context = 32;   // tokens before the measured steps of the batch rows
+  int long_context = 4000;  // 0: no such row
   int repeats = 3;
 };
 

@@ -92,12 +92,14 @@ class UncachedRow : public VerifyRow {
 class MixedRow : public VerifyRow {
  public:
   MixedRow(std::string name, const Checkpoint& checkpoint, LocalGroupOptions options,
-           int companions)
+           int companions, int prompt_limit)
       : name_(std::move(name)),
         checkpoint_(checkpoint),
         options_(std::move(options)),
-        companions_(companions) {}
+        companions_(companions),
+        prompt_limit_(prompt_limit) {}
   std::string name() const override { return name_; }
+  int prompt_limit() const override { return prompt_limit_; }
 
   absl::StatusOr<RowResult> Run(const VerifyCase& request) override {
     LocalGroupOptions options = options_;
@@ -131,6 +133,7 @@ class MixedRow : public VerifyRow {
   const Checkpoint& checkpoint_;
   const LocalGroupOptions options_;
   const int companions_;
+  const int prompt_limit_;
 };
 
 class PairRow : public VerifyRow {
@@ -204,8 +207,10 @@ std::unique_ptr<VerifyRow> NewUncachedRow(const Checkpoint& checkpoint,
 }
 
 std::unique_ptr<VerifyRow> NewMixedRow(std::string name, const Checkpoint& checkpoint,
-                                       LocalGroupOptions options, int companions) {
-  return std::make_unique<MixedRow>(std::move(name), checkpoint, std::move(options), companions);
+                                       LocalGroupOptions options, int companions,
+                                       int prompt_limit) {
+  return std::make_unique<MixedRow>(std::move(name), checkpoint, std::move(options), companions,
+                                    prompt_limit);
 }
 
 std::unique_ptr<VerifyRow> NewPairRow(

@@ -21,9 +21,10 @@ std::unique_ptr<VerifyRow> NewUncachedRow(const Checkpoint& checkpoint,
                                           const EngineOptions& engine);
 
 // A mixed node with this configuration, alone or in a batch with `companions` other sequences of
-// various lengths.
+// various lengths. `prompt_limit`: as VerifyRow's.
 std::unique_ptr<VerifyRow> NewMixedRow(std::string name, const Checkpoint& checkpoint,
-                                       LocalGroupOptions options, int companions = 0);
+                                       LocalGroupOptions options, int companions = 0,
+                                       int prompt_limit = 0);
 
 // A prefill node and a decode node that transfer KV. `options` hold what each needs but roles and
 // transports. `wrap_transport` puts something of the caller's around each transport; empty:

@@ -207,6 +207,20 @@ TEST_F(FaultsTest, SoundRowsAgree) {
   EXPECT_EQ(reported, 7);
 }
 
+TEST_F(FaultsTest, ARowOfTheStartAloneIsComparedThere) {
+  constexpr int kStart = 17;
+  EXPECT_TRUE(
+      VerifyRowAgainstUncached(NewMixedRow("start", *checkpoint_, options_, 0, kStart)).ok());
+  EXPECT_EQ(outcomes_[1].tokens, 0);
+  EXPECT_EQ(outcomes_[1].positions, kStart);
+  const kernels::Ops ops =
+      With([](kernels::Ops& o) { o.Attention = AttentionWithTwoHeadsSwapped; });
+  LocalGroupOptions options = Degree(3);
+  options.engine.ops = &ops;
+  EXPECT_FALSE(
+      VerifyRowAgainstUncached(NewMixedRow("start", *checkpoint_, options, 0, kStart)).ok());
+}
+
 TEST_F(FaultsTest, ASwappedHeadIsSeen) {
   const kernels::Ops ops =
       With([](kernels::Ops& o) { o.Attention = AttentionWithTwoHeadsSwapped; });

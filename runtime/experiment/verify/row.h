@@ -31,6 +31,9 @@ class VerifyRow {
   virtual ~VerifyRow() = default;
   virtual std::string name() const = 0;
   virtual absl::StatusOr<RowResult> Run(const VerifyCase& request) = 0;
+  // Above 0: the row is too slow for the whole case, and is asked for so many tokens of the prompt
+  // only, whose positions are then compared.
+  virtual int prompt_limit() const { return 0; }
 };
 
 // The earliest place where two rows differ: by position, then by layer.

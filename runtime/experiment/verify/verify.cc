@@ -1,9 +1,21 @@
 #include "runtime/experiment/verify/verify.h"
 
+#include <algorithm>
+
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
 namespace headway {
+namespace {
+
+// The first positions alone, which do not depend on what follows.
+RowResult Beginning(const RowResult& result, int positions) {
+  const auto end = result.positions.begin() +
+                   std::min<size_t>(result.positions.size(), static_cast<size_t>(positions));
+  return {.positions = {result.positions.begin(), end}};
+}
+
+}  // namespace
 
 absl::Status Verify(const VerifyCase& request, const std::vector<std::unique_ptr<VerifyRow>>& rows,
                     const std::function<void(const RowOutcome&)>& report) {
@@ -12,15 +24,22 @@ absl::Status Verify(const VerifyCase& request, const std::vector<std::unique_ptr
   for (const std::unique_ptr<VerifyRow>& row : rows) {
     RowOutcome outcome = {.name = row->name()};
     const double start = Clock::Real().NowSeconds();
-    absl::StatusOr<RowResult> actual = row->Run(request);
+    const int limit = std::min(row->prompt_limit(), static_cast<int>(request.prompt.size()));
+    VerifyCase asked = request;
+    if (limit > 0) {
+      asked.prompt.resize(limit);
+      asked.sampling.max_tokens = 1;
+    }
+    absl::StatusOr<RowResult> actual = row->Run(asked);
     outcome.seconds = Clock::Real().NowSeconds() - start;
     outcome.status = actual.status();
     if (actual.ok()) {
+      if (limit > 0) *actual = Beginning(*actual, limit);
       outcome.tokens = static_cast<int>(actual->tokens.size());
       outcome.positions = static_cast<int>(actual->positions.size());
       if (expected.has_value()) {
-        outcome.difference =
-            FirstDifference(*expected, *actual, static_cast<int>(request.prompt.size()));
+        outcome.difference = FirstDifference(limit > 0 ? Beginning(*expected, limit) : *expected,
+                                             *actual, static_cast<int>(asked.prompt.size()));
       } else {
         expected = *std::move(actual);
       }

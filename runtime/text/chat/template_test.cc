@@ -1,6 +1,5 @@
 #include "runtime/text/chat/template.h"
 
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -133,7 +132,8 @@ TEST(TemplateTest, LimitsAreNamed) {
 }
 
 TEST(TemplateTest, WorkOnLongTextsCountsAsSteps) {
-  // Each step alone is cheap to write, but goes through megabytes.
+  // Each step alone is cheap to write, but goes through megabytes: were it counted as one, this would
+  // not end in time.
   for (const char* body :
        {"{% set y = x | upper %}", "{% set y = 'b' in x %}", "{% set y = x.find('b') %}",
         "{% set y = x == x + '' %}", "{% set y = x[1:] %}", "{% set y = x | length %}",
@@ -141,13 +141,11 @@ TEST(TemplateTest, WorkOnLongTextsCountsAsSteps) {
         "{% set y = x.removeprefix(x) %}", "{% set y = x.rfind('b') %}",
         "{% set y = [x, x] | unique | list %}", "{% set y = x | tojson %}",
         "{% set y = x.isdigit() %}"}) {
-    const auto start = std::chrono::steady_clock::now();
     const auto status = RenderPieces("{% set x = 'a' * 1000000 %}{% for i in range(99999) %}" +
                                          std::string(body) + "{% endfor %}",
                                      Json::object(), {.steps = 100'000})
                             .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << body;
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << body;
   }
 }
 
