@@ -1,5 +1,6 @@
 #include "runtime/base/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@ using nlohmann::json;
 // names and any depth; neither does for files of unknown origin.
 class Builder : public nlohmann::json_sax<json> {
  public:
+  explicit Builder(std::string_view text) : text_(text) {}
+
   bool null() override { return Add(nullptr); }
   bool boolean(bool value) override { return Add(value); }
   bool number_integer(int64_t value) override { return Add(value); }
@@ -39,10 +42,16 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // The library's text begins with its own error number in brackets.
     std::string_view why = error.what();
+    // The library's text begins with its own error number in brackets, and may quote what it read
+    // last: at any length, and ending in half a character.
     if (const size_t bracket = why.find("] "); bracket != why.npos) why.remove_prefix(bracket + 2);
-    return Fail(absl::StrCat("at byte ", position, ": ", std::string(why)));
+    why = why.substr(0, std::min(why.find("; last read: "), kShownError));
+    std::string_view read = text_.substr(0, position);
+    if (read.size() > kShownInput) read.remove_prefix(read.size() - kShownInput);
+    while (!read.empty() && (read[0] & 0xc0) == 0x80) read.remove_prefix(1);  // of a cut character
+    return Fail(
+        absl::StrCat("at byte ", position, ": ", std::string(why), ", after ", Quoted(read)));
   }
 
   json TakeRoot() { return std::move(root_); }
@@ -83,6 +92,10 @@ class Builder : public nlohmann::json_sax<json> {
     return false;
   }
 
+  static constexpr size_t kShownError = 200;
+  static constexpr size_t kShownInput = 30;
+
+  const std::string_view text_;
   json root_;
   std::vector<json*> open_;  // from the root to the innermost object or array not yet closed
   std::string name_;         // of the next value in the innermost object
@@ -92,7 +105,7 @@ class Builder : public nlohmann::json_sax<json> {
 }  // namespace
 
 absl::StatusOr<json> ParseJson(std::string_view text) {
-  Builder builder;
+  Builder builder(text);
   if (!json::sax_parse(text, &builder)) {
     return absl::InvalidArgumentError(absl::StrCat("not valid JSON: ", builder.error()));
   }

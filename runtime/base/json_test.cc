@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/utf8.h"
 
 namespace headway {
 namespace {
@@ -30,6 +31,25 @@ TEST(JsonTest, RefusesWhatIsNotJson) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr("not valid JSON: at byte ")) << text;
   }
+}
+
+// A message may go to a client, in a protocol that takes no other text.
+TEST(JsonTest, ErrorsAreShortUtf8) {
+  const std::string letters(10'000, 'x');
+  for (const std::string& text :
+       {std::string("\xff"), std::string("{\"a\xff\": 1}"), std::string("[\xc3\xa9]"),
+        std::string("\"\xc3\xa9\xc3"), "\"" + letters + "\n\"", "[" + letters + "]",
+        "1" + std::string(10'000, '0'), "{\"\xff" + letters + "\": 1}"}) {
+    const absl::Status status = ParseJson(text).status();
+    ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    const std::string message(status.message());
+    EXPECT_TRUE(IsUtf8(message)) << text;
+    EXPECT_LT(message.size(), 400u) << message;
+  }
+  EXPECT_EQ(
+      ParseJson("{\"name\": nul}").status().message(),
+      "not valid JSON: at byte 13: parse error at line 1, column 13: syntax error while parsing "
+      "value - invalid literal, after '{\\\"name\\\": nul}'");
 }
 
 TEST(JsonTest, RefusesANameTwiceInOneObject) {
