@@ -37,8 +37,9 @@ ChatTemplate::ChatTemplate(std::unique_ptr<const Parts> parts) : parts_(std::mov
 ChatTemplate::~ChatTemplate() = default;
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_view source,
-                                                                  SpecialTokens special_tokens) {
-  HEADWAY_ASSIGN_OR_RETURN(chat::Template parsed, chat::Template::Parse(source));
+                                                                  SpecialTokens special_tokens,
+                                                                  const chat::Limits& limits) {
+  HEADWAY_ASSIGN_OR_RETURN(chat::Template parsed, chat::Template::Parse(source, limits));
   auto parts = std::make_unique<Parts>(Parts{std::move(parsed), {}});
   if (special_tokens.bos) parts->trusted.emplace_back("bos_token", *special_tokens.bos);
   if (special_tokens.eos) parts->trusted.emplace_back("eos_token", *special_tokens.eos);

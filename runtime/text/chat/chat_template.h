@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/text/chat/budget.h"
 #include "runtime/text/text_piece.h"
 
 namespace headway::text {
@@ -49,7 +50,8 @@ class ChatTemplate {
 
   // InvalidArgument, with the line, when `source` is malformed.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Parse(std::string_view source,
-                                                             SpecialTokens special_tokens);
+                                                             SpecialTokens special_tokens,
+                                                             const chat::Limits& limits = {});
   ~ChatTemplate();
 
   // The prompt, for Tokenizer::EncodePieces. Untrusted is everything that came from the
