@@ -50,7 +50,7 @@ void Serve(const v1::GenerateRequest& message) {
   static const std::unique_ptr<PromptEncoder> encoder = TestEncoder();
   absl::StatusOr<GenerateInput> input = FromProto(message);
   if (!input.ok()) return CheckError(input.status());
-  absl::StatusOr<std::vector<int32_t>> ids = encoder->Encode(input->prompt);
+  absl::StatusOr<std::vector<int32_t>> ids = encoder->Encode(input->prompt, kLimits.max_positions);
   if (!ids.ok()) return CheckError(ids.status());
   CheckControlTokens(input->prompt, *ids);
 
