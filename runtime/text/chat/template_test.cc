@@ -132,8 +132,8 @@ TEST(TemplateTest, LimitsAreNamed) {
 }
 
 TEST(TemplateTest, WorkOnLongTextsCountsAsSteps) {
-  // Each step alone is cheap to write, but goes through megabytes: were it counted as one, this would
-  // not end in time.
+  // Each step alone is cheap to write, but goes through megabytes: were it counted as one, this
+  // would not end in time.
   for (const char* body :
        {"{% set y = x | upper %}", "{% set y = 'b' in x %}", "{% set y = x.find('b') %}",
         "{% set y = x == x + '' %}", "{% set y = x[1:] %}", "{% set y = x | length %}",
