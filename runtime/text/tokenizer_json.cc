@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kMaxId = (1 << 24) - 1;
+constexpr size_t kMaxId = (1 << 24) - 1;
 constexpr char kConfigFile[] = "tokenizer_config.json";
 
 absl::StatusOr<Json> ParseObject(const char* file, std::string_view text) {
@@ -141,21 +141,22 @@ absl::Status ReadPretokenizer(const Json& step, TokenizerSpec* spec, bool* is_by
   return Unsupported(absl::StrCat("pre_tokenizer ", Quoted(type)));
 }
 
-absl::Status PutToken(const Json& id_json, std::string text, TokenizerSpec* spec) {
+// Ids above `most` are refused: each id below takes memory, also one that no token has.
+absl::Status PutToken(const Json& id_json, std::string text, int64_t most, TokenizerSpec* spec) {
   if (!id_json.is_number_integer()) {
     return Malformed(absl::StrCat("the id of token ", Quoted(text), " is not an integer"));
   }
   const int64_t id = id_json.get<int64_t>();
-  if (id < 0 || id > kMaxId) {
+  if (id < 0 || id > most) {
     return Malformed(
-        absl::StrCat("token ", Quoted(text), " has id ", id, ", not in [0, ", kMaxId, "]"));
+        absl::StrCat("token ", Quoted(text), " has id ", id, ", not in [0, ", most, "]"));
   }
   if (spec->tokens.size() <= static_cast<size_t>(id)) spec->tokens.resize(id + 1);
   spec->tokens[id] = std::move(text);
   return absl::OkStatus();
 }
 
-absl::Status ReadModel(const Json& model, TokenizerSpec* spec) {
+absl::Status ReadModel(const Json& model, int64_t most_id, TokenizerSpec* spec) {
   const std::string type = GetString(model, "type");
   if (type != "BPE") return Unsupported(absl::StrCat("model ", Quoted(type)));
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -169,7 +170,7 @@ absl::Status ReadModel(const Json& model, TokenizerSpec* spec) {
   const Json& vocab = Get(model, "vocab");
   if (!vocab.is_object() || vocab.empty()) return Malformed("model.vocab is no object with tokens");
   for (const auto& [token, id] : vocab.items()) {
-    HEADWAY_RETURN_IF_ERROR(PutToken(id, token, spec));
+    HEADWAY_RETURN_IF_ERROR(PutToken(id, token, most_id, spec));
   }
   const Json& merges = Get(model, "merges");
   if (!merges.is_array()) return Malformed("model.merges is no array");
@@ -188,11 +189,11 @@ absl::Status ReadModel(const Json& model, TokenizerSpec* spec) {
   return absl::OkStatus();
 }
 
-absl::Status ReadAddedTokens(const Json& tokens, TokenizerSpec* spec) {
+absl::Status ReadAddedTokens(const Json& tokens, int64_t most_id, TokenizerSpec* spec) {
   for (const Json& token : tokens) {
     AddedToken added;
     added.text = GetString(token, "content");
-    HEADWAY_RETURN_IF_ERROR(PutToken(Get(token, "id"), added.text, spec));
+    HEADWAY_RETURN_IF_ERROR(PutToken(Get(token, "id"), added.text, most_id, spec));
     added.id = Get(token, "id").get<int32_t>();
     added.special = GetBool(token, "special", false);
     added.lstrip = GetBool(token, "lstrip", false);
@@ -266,8 +267,11 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view tokenizer_json
     HEADWAY_RETURN_IF_ERROR(ReadPretokenizer(pretokenizer, &spec, &is_byte_level));
   }
   if (!is_byte_level) return Unsupported("a tokenizer without a ByteLevel pre_tokenizer");
-  HEADWAY_RETURN_IF_ERROR(ReadModel(Get(root, "model"), &spec));
-  HEADWAY_RETURN_IF_ERROR(ReadAddedTokens(Get(root, "added_tokens"), &spec));
+  // A token takes more than a byte of the file, so ids that go far beyond are no vocabulary; memory
+  // stays in proportion to the file.
+  const auto most_id = static_cast<int64_t>(std::min(kMaxId, tokenizer_json.size()));
+  HEADWAY_RETURN_IF_ERROR(ReadModel(Get(root, "model"), most_id, &spec));
+  HEADWAY_RETURN_IF_ERROR(ReadAddedTokens(Get(root, "added_tokens"), most_id, &spec));
   HEADWAY_RETURN_IF_ERROR(ReadBosAndEos(config, Get(root, "post_processor"), &spec));
   return spec;
 }

@@ -121,6 +121,20 @@ TEST(TokenizerJsonTest, RefusesMalformedFiles) {
   EXPECT_FALSE(ParseTokenizerJson(With("", ""), R"({"bos_token":"nope"})").ok());
 }
 
+// An id alone must not claim memory: the largest one that a vocabulary may have takes half a GB.
+TEST(TokenizerJsonTest, RefusesIdsOutOfProportionToTheFile) {
+  for (const std::string& json :
+       {With("model", R"({"type":"BPE","vocab":{"a":16777215},"merges":[]})"),
+        With("added_tokens", R"([{"id":16777215,"content":"x"}])")}) {
+    const absl::Status status = ParseTokenizerJson(json, "").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("has id 16777215, not in [0, " + std::to_string(json.size()) + "]"));
+  }
+  const std::string gaps = With("added_tokens", R"([{"id":100,"content":"x"}])");
+  EXPECT_EQ(ParseTokenizerJson(gaps, "")->tokens.size(), 101u);
+}
+
 TEST(TokenizerJsonTest, FindsTheChatTemplate) {
   EXPECT_EQ(*ChatTemplateFromConfig(R"({"chat_template":"{{ x }}"})"), "{{ x }}");
   EXPECT_EQ(*ChatTemplateFromConfig(R"({"chat_template":[{"name":"rag","template":"r"},
