@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,11 +32,11 @@ class Runs:
     def __init__(self):
         self._lock = threading.Lock()
         self._processes = set()
-        self._stopped = False
+        self.stopped = False
 
     def start(self, command, **options):
         with self._lock:
-            if self._stopped:
+            if self.stopped:
                 raise InterruptedError
             process = subprocess.Popen(command, **options)
             self._processes.add(process)
@@ -47,7 +48,7 @@ class Runs:
 
     def stop(self):
         with self._lock:
-            self._stopped = True
+            self.stopped = True
             for process in self._processes:
                 process.kill()
 
@@ -86,6 +87,8 @@ def fuzz(target, options, work, runs):
             except subprocess.TimeoutExpired:
                 tell_progress(target, log, round(time.monotonic() - start), options.seconds)
     runs.ended(process)
+    if runs.stopped:
+        return False
     text = log.read_text(errors="replace")
     done = DONE.search(text)
     if process.returncode == 0 and done and int(done[1]) > 0:
@@ -95,7 +98,7 @@ def fuzz(target, options, work, runs):
     say(f"{target}: ended with status {process.returncode}\n" + report(text))
     found = sorted(set(finds.iterdir()) - before) or sorted(re.findall(r"Test unit written to (\S+)", text))
     for file in found:
-        say(f"{target}: repeat it with: tests/fuzz/run --repeat {target} {file}")
+        say(f"{target}: repeat it with: tests/fuzz/run --repeat {target} {shlex.quote(str(file))}")
     return False
 
 
