@@ -334,6 +334,7 @@ FakeNode::FakeNode(v1::NodeInfo info, int port) : info_(std::move(info)) {
   if (info_.vocabulary() == 0) info_.set_vocabulary(1000);
   if (info_.max_positions() == 0) info_.set_max_positions(256);
   if (info_.kv_blocks() == 0) info_.set_kv_blocks(64);
+  if (info_.max_running() == 0) info_.set_max_running(32);
   service_ = std::make_unique<Service>(*this);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),

@@ -50,7 +50,7 @@ class FakeNode {
   };
 
   // `info`: role, and where not set: degree 1, numerics id "n-1", model "fake", vocabulary 1000,
-  // max_positions 256, 64 blocks. Port 0: any.
+  // max_positions 256, 64 blocks, max_running 32. Port 0: any.
   explicit FakeNode(v1::NodeInfo info, int port = 0);
   explicit FakeNode(v1::NodeRole role);
   ~FakeNode();

@@ -96,7 +96,7 @@ void Membership::OnInfo(Node& node, absl::StatusOr<v1::NodeInfo> info) {
     node.load = v1::NodeLoad();
     node.load.set_total_blocks(node.info->kv_blocks());
     node.load.set_free_blocks(node.info->kv_blocks());
-    node.noted_blocks = 0;
+    node.noted_requests = node.noted_blocks = 0;
   } else {
     node.error = info.status();
   }
@@ -108,7 +108,7 @@ void Membership::OnLoad(Node& node, absl::StatusOr<v1::NodeLoad> load) {
   std::lock_guard lock(mutex_);
   if (load.ok()) {
     node.load = *std::move(load);
-    node.noted_blocks = 0;
+    node.noted_requests = node.noted_blocks = 0;
   } else if (node.info && !stopping_) {
     Drop(node, load.status());
   }
@@ -271,6 +271,7 @@ std::vector<MemberSnapshot> Membership::Snapshot() const {
     member.role = RoleOf(*node->info);
     member.info = *node->info;
     member.load = node->load;
+    member.noted_requests = node->noted_requests;
     member.noted_blocks = node->noted_blocks;
   }
   return members;
@@ -369,6 +370,7 @@ void Membership::ForgetPair(int prefill, int decode) {
 
 void Membership::NoteReserved(int index, int blocks) {
   std::lock_guard lock(mutex_);
+  ++nodes_[index]->noted_requests;
   nodes_[index]->noted_blocks += blocks;
 }
 

@@ -48,7 +48,9 @@ struct MemberSnapshot {
   NodeRole role = NodeRole::kMixed;  // this and what follows: meaningful for usable nodes
   v1::NodeInfo info;
   v1::NodeLoad load;
-  int noted_blocks = 0;  // handed out by NoteReserved since `load` was taken
+  // Handed out by NoteReserved since `load` was taken.
+  int noted_requests = 0;
+  int noted_blocks = 0;
 };
 
 // The nodes that a router sends requests to: a fixed list, each looked at again and again. A node
@@ -98,7 +100,8 @@ class Membership {
   void ReportReached(int prefill, int decode);
   // The prefill nodes whose reports of a decode node count at this moment.
   std::vector<int> OutOfReachFor(int decode) const;
-  // Counts blocks that a request was given on a node, until the node's own count includes them.
+  // Counts a request that goes to a node, and the blocks that it takes there, until the next look
+  // at the node, whose own count includes them then.
   void NoteReserved(int index, int blocks);
 
  private:
@@ -108,7 +111,7 @@ class Membership {
     bool answered = false;             // the first look has ended, well or not
     std::optional<v1::NodeInfo> info;  // unset: to be asked
     v1::NodeLoad load;
-    int noted_blocks = 0;
+    int noted_requests = 0, noted_blocks = 0;
     int64_t left_out_until_nanos = 0;
     bool accepted = false;  // has said what it is and may serve
     bool refused = false;   // what it last said differs from what it should be

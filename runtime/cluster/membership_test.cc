@@ -233,8 +233,10 @@ TEST(MembershipTest, CountsWhatWasHandedOutUntilTheNodeDoes) {
   nodes.NoteReserved(0, 5);
   nodes.NoteReserved(0, 6);
   EXPECT_EQ(nodes.Snapshot()[0].noted_blocks, 11);
+  EXPECT_EQ(nodes.Snapshot()[0].noted_requests, 2);
   nodes.Poll();
   EXPECT_EQ(nodes.Snapshot()[0].noted_blocks, 0);
+  EXPECT_EQ(nodes.Snapshot()[0].noted_requests, 0);
 }
 
 TEST(MembershipTest, ANodeThatCannotTellItsLoadIsLeftOut) {

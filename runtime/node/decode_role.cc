@@ -31,7 +31,8 @@ absl::Status UnknownReservation(uint64_t id) {
 }  // namespace
 
 uint64_t NodeLoop::Reserve(ReserveTask task) {
-  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
+  const Posted what = TaskOf(int64_t{task.prompt_tokens} + task.max_tokens);
+  return Post(what, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       HEADWAY_RETURN_IF_ERROR(broken());
       if (options_.role != NodeRole::kDecode) {
@@ -100,7 +101,7 @@ void NodeLoop::AnswerGrants() {
 }
 
 uint64_t NodeLoop::Decode(DecodeTask task) {
-  return Post(Posted::kControl, [this, task = std::move(task)](uint64_t handle) mutable {
+  return Post({}, [this, task = std::move(task)](uint64_t handle) mutable {
     TakeUp(handle, std::move(task));
   });
 }
@@ -246,7 +247,7 @@ int64_t NodeLoop::LeaseMillis(int64_t asked) const {
 }
 
 void NodeLoop::Renew(RenewTask task) {
-  Post(Posted::kControl, [this, task = std::move(task)](uint64_t) {
+  Post({}, [this, task = std::move(task)](uint64_t) {
     const auto renew = [&]() -> absl::StatusOr<int64_t> {
       HEADWAY_RETURN_IF_ERROR(broken());
       const auto known = by_reservation_.find(task.reservation_id);
@@ -262,7 +263,7 @@ void NodeLoop::Renew(RenewTask task) {
 }
 
 void NodeLoop::Release(uint64_t reservation_id, uint64_t epoch) {
-  Post(Posted::kControl, [this, reservation_id, epoch](uint64_t) {
+  Post({}, [this, reservation_id, epoch](uint64_t) {
     if (!broken().ok() || options_.role != NodeRole::kDecode) return;
     if (epoch != 0 && epoch != options_.epoch) return;
     auto known = by_reservation_.find(reservation_id);

@@ -8,7 +8,8 @@
 namespace headway {
 
 uint64_t NodeLoop::Generate(GenerateTask task) {
-  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
+  const Posted what = TaskOf(static_cast<int64_t>(task.prompt.size()) + task.sampling.max_tokens);
+  return Post(what, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       if (options_.role != NodeRole::kMixed) {
         return absl::FailedPreconditionError(absl::StrCat("Generate needs a mixed node; this is a ",
@@ -32,7 +33,8 @@ uint64_t NodeLoop::Generate(GenerateTask task) {
 }
 
 uint64_t NodeLoop::Score(ScoreTask task) {
-  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
+  const Posted what = TaskOf(static_cast<int64_t>(task.ids.size()));
+  return Post(what, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       if (options_.role == NodeRole::kDecode) {
         return absl::FailedPreconditionError(

@@ -107,13 +107,14 @@ absl::Status NodeLoop::health() const {
 NodeLoad NodeLoop::load() const {
   std::unique_lock lock(mutex_);
   NodeLoad load = load_;
-  load.waiting += posted_tasks_;
+  load.waiting += posted_.tasks;
+  load.waiting_blocks += posted_.blocks;
   load.stalled_ms = StalledNanos() / 1'000'000;
   return load;
 }
 
 bool NodeLoop::IdleLocked() const {
-  return ended_ || (inbox_.empty() && posted_tasks_ == 0 &&
+  return ended_ || (inbox_.empty() && posted_.tasks == 0 &&
                     load_.waiting + load_.running + load_.reservations == 0);
 }
 
@@ -124,7 +125,12 @@ bool NodeLoop::Drain(double seconds) {
                         [this] { return IdleLocked(); });
 }
 
-uint64_t NodeLoop::Post(Posted kind, std::function<void(uint64_t)> action) {
+NodeLoop::Posted NodeLoop::TaskOf(int64_t positions) const {
+  const int64_t most = int64_t{pool_.capacity()} * kernels::kKvBlockTokens;
+  return {.tasks = 1, .blocks = BlocksFor(std::clamp<int64_t>(positions, 0, most))};
+}
+
+uint64_t NodeLoop::Post(const Posted& what, std::function<void(uint64_t)> action) {
   std::unique_lock lock(mutex_);
   const uint64_t id = next_id_++;
   if (ended_) {
@@ -135,7 +141,8 @@ uint64_t NodeLoop::Post(Posted kind, std::function<void(uint64_t)> action) {
     return id;
   }
   if (!std::exchange(busy_, true)) progress_nanos_ = clock_.NowNanos();
-  if (kind == Posted::kTask) ++posted_tasks_;
+  posted_.tasks += what.tasks;
+  posted_.blocks += what.blocks;
   inbox_.push_back([id, action = std::move(action)] { action(id); });
   lock.unlock();
   wake_.notify_all();
@@ -166,7 +173,7 @@ bool NodeLoop::DrainInbox() {
   {
     std::unique_lock lock(mutex_);
     actions.swap(inbox_);
-    drained_tasks_ = posted_tasks_;
+    drained_ = posted_;
     if (!std::exchange(busy_, true)) progress_nanos_ = clock_.NowNanos();
   }
   for (auto& action : actions) action();
@@ -223,6 +230,7 @@ void NodeLoop::PublishLoad() {
   load.free_blocks = pool_.free();
   load.total_blocks = pool_.capacity();
   load.waiting = static_cast<int>(waiting_.size());
+  for (uint64_t id : waiting_) load.waiting_blocks += sequences_.at(id)->blocks_needed();
   for (uint64_t id : running_) {
     const Sequence::State state = sequences_.at(id)->state;
     const bool reserved =
@@ -232,7 +240,9 @@ void NodeLoop::PublishLoad() {
   load.kv_projections = engine_.kv_projections();
   std::unique_lock lock(mutex_);
   load_ = load;
-  posted_tasks_ -= std::exchange(drained_tasks_, 0);
+  const Posted drained = std::exchange(drained_, {});
+  posted_.tasks -= drained.tasks;
+  posted_.blocks -= drained.blocks;
   if (IdleLocked()) idle_.notify_all();
 }
 
@@ -409,7 +419,7 @@ void NodeLoop::HandleReports() {
 }
 
 void NodeLoop::Cancel(uint64_t handle) {
-  Post(Posted::kControl, [this, handle](uint64_t) {
+  Post({}, [this, handle](uint64_t) {
     if (broken().ok()) End(handle, absl::CancelledError("the request was cancelled"));
   });
 }

@@ -106,8 +106,14 @@ class NodeLoop {
     BatchSpan::Logits logits;
   };
 
-  enum class Posted { kTask, kControl };  // whether it counts as waiting
-  uint64_t Post(Posted kind, std::function<void(uint64_t)> action);
+  // What counts as waiting, of actions that the loop has not looked at.
+  struct Posted {
+    int tasks = 0;
+    int64_t blocks = 0;
+  };
+  // A sequence of this length, which nobody has judged yet.
+  Posted TaskOf(int64_t positions) const;
+  uint64_t Post(const Posted& what, std::function<void(uint64_t)> action);
   void Wait();
   bool DrainInbox();
   bool ExecuteCommand();
@@ -171,8 +177,8 @@ class NodeLoop {
   std::vector<Sequence*> ready_;
   std::vector<RunnableSequence> runnable_;
   std::vector<int> counts_;
-  NodeLoad counters_;      // what is counted since the start; the rest unset
-  int drained_tasks_ = 0;  // taken off the inbox and not in load_ yet
+  NodeLoad counters_;  // what is counted since the start; the rest unset
+  Posted drained_;     // taken off the inbox and not in load_ yet
   bool tracing_ = false;
 
   std::thread thread_;
@@ -180,7 +186,7 @@ class NodeLoop {
   std::condition_variable wake_;
   std::condition_variable idle_;
   std::vector<std::function<void()>> inbox_;  // guarded by mutex_
-  int posted_tasks_ = 0;                      // guarded by mutex_: those not in load_ yet
+  Posted posted_;                             // guarded by mutex_: not in load_ yet
   NodeLoad load_;                             // guarded by mutex_
   bool busy_ = false;           // guarded by mutex_: something waits for a step or turn
   int64_t progress_nanos_ = 0;  // guarded by mutex_: when a step ended, or busy_ began

@@ -168,6 +168,8 @@ TEST_F(NodeLoopTest, ANameWaitsOnce) {
   reserve(9, waiting);
   reserve(9, twice);
   EXPECT_EQ(twice.Wait().status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(LoadOf(decode->loop()).waiting, 1);
+  EXPECT_EQ(LoadOf(decode->loop()).waiting_blocks, 4);
   // One that waits may be given back too.
   decode->loop().Release(9, 0);
   EXPECT_EQ(waiting.Wait().status().code(), absl::StatusCode::kCancelled);

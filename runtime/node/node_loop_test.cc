@@ -3,6 +3,7 @@
 #include "runtime/node/node_loop.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -333,6 +334,12 @@ TEST_F(NodeLoopTest, ANodeIsWellWhileItsStepsAreOnlySlow) {
   EXPECT_EQ(loop.load().stalled_ms, 59'000);
   EXPECT_EQ(loop.load().running, 1);
   EXPECT_EQ(loop.load().waiting, 1);
+  EXPECT_EQ(loop.load().waiting_blocks, 1);
+  // One that will be refused counts no more than the node has.
+  RecordingSink refused;
+  constexpr int kTooMany = std::numeric_limits<int>::max();
+  loop.Generate({.prompt = Prompt(2), .sampling = Greedy(kTooMany), .sink = &refused});
+  EXPECT_EQ(loop.load().waiting_blocks, 1 + 24);
   EXPECT_EQ(loop.load().free_blocks, 23);
   clock_.AdvanceSeconds(1);
   EXPECT_TRUE(absl::IsUnavailable(loop.health())) << loop.health();
@@ -342,7 +349,9 @@ TEST_F(NodeLoopTest, ANodeIsWellWhileItsStepsAreOnlySlow) {
   gate.Open();
   EXPECT_TRUE(first.Wait().ok());
   EXPECT_TRUE(second.Wait().ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.Wait())) << refused.Wait();
   WaitIdle(loop);
+  EXPECT_EQ(loop.load().waiting_blocks, 0);
   EXPECT_TRUE(loop.health().ok()) << loop.health();
 }
 

@@ -26,7 +26,8 @@ absl::Status SendFailure(absl::StatusCode code, const std::string& text) {
 }  // namespace
 
 uint64_t NodeLoop::Prefill(PrefillTask task) {
-  return Post(Posted::kTask, [this, task = std::move(task)](uint64_t id) mutable {
+  const Posted what = TaskOf(static_cast<int64_t>(task.prompt.size()));
+  return Post(what, [this, task = std::move(task)](uint64_t id) mutable {
     auto admit = [&]() -> absl::Status {
       if (options_.role != NodeRole::kPrefill) {
         return absl::FailedPreconditionError(absl::StrCat(

@@ -116,6 +116,7 @@ struct NodeLoad {
   int64_t kv_projections = 0;
   int64_t kv_messages_refused = 0;
   int64_t stalled_ms = 0;
+  int64_t waiting_blocks = 0;
 };
 
 }  // namespace headway

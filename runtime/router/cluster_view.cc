@@ -16,11 +16,17 @@ ClusterView::ClusterView(std::vector<MemberSnapshot> members, std::span<const in
       member.usable = false;
     }
     if (!member.usable) continue;
-    nodes_.push_back({.index = member.index,
-                      .role = member.role,
-                      .free_blocks = member.load.free_blocks() - member.noted_blocks,
-                      .total_blocks = member.info.kv_blocks(),
-                      .sequences = member.load.running() + member.load.waiting()});
+    const v1::NodeLoad& load = member.load;
+    const int waiting = load.waiting() + member.noted_requests;
+    const int sequences = load.running() + load.reservations() + waiting;
+    nodes_.push_back(
+        {.index = member.index,
+         .role = member.role,
+         .free_blocks = load.free_blocks() - load.waiting_blocks() - member.noted_blocks,
+         .total_blocks = member.info.kv_blocks(),
+         .sequences = sequences,
+         .free_places = member.info.max_running() - sequences,
+         .waiting = waiting});
   }
 }
 

@@ -19,8 +19,23 @@ std::optional<PlacementNode> Best(std::span<const PlacementNode> nodes, const Fi
   return best;
 }
 
-std::tuple<int, int64_t> LeastBusy(const PlacementNode& node) {
-  return {node.sequences, -node.free_blocks};
+// Lowest first.
+using Order = std::tuple<bool, int64_t, int64_t>;
+
+bool MustWait(const PlacementNode& node, int64_t blocks) {
+  return node.free_places < 1 || node.free_blocks < blocks;
+}
+
+Order ShortestQueue(const PlacementNode& node) { return {true, node.waiting, -node.free_blocks}; }
+
+Order LeastBusy(const PlacementNode& node, int64_t blocks) {
+  if (MustWait(node, blocks)) return ShortestQueue(node);
+  return {false, node.sequences, -node.free_blocks};
+}
+
+Order MostRoom(const PlacementNode& node, int64_t blocks) {
+  if (MustWait(node, blocks)) return ShortestQueue(node);
+  return {false, -node.free_blocks, node.sequences};
 }
 
 }  // namespace
@@ -34,7 +49,7 @@ std::optional<PlacementNode> ChooseDecode(std::span<const PlacementNode> nodes,
         if (node.total_blocks < demand.all_blocks) return false;
         return node.role == NodeRole::kMixed || (node.role == NodeRole::kDecode && has_prefill);
       },
-      [](const PlacementNode& node) { return std::tuple(-node.free_blocks, node.sequences); });
+      [&](const PlacementNode& node) { return MostRoom(node, demand.all_blocks); });
 }
 
 std::optional<PlacementNode> ChoosePrefill(std::span<const PlacementNode> nodes,
@@ -44,7 +59,7 @@ std::optional<PlacementNode> ChoosePrefill(std::span<const PlacementNode> nodes,
       [&](const PlacementNode& node) {
         return node.role == NodeRole::kPrefill && node.total_blocks >= demand.prompt_blocks;
       },
-      LeastBusy);
+      [&](const PlacementNode& node) { return LeastBusy(node, demand.prompt_blocks); });
 }
 
 std::optional<PlacementNode> ChooseScore(std::span<const PlacementNode> nodes,
@@ -54,7 +69,7 @@ std::optional<PlacementNode> ChooseScore(std::span<const PlacementNode> nodes,
       [&](const PlacementNode& node) {
         return node.role != NodeRole::kDecode && node.total_blocks >= demand.prompt_blocks;
       },
-      LeastBusy);
+      [&](const PlacementNode& node) { return LeastBusy(node, demand.prompt_blocks); });
 }
 
 }  // namespace headway

@@ -13,9 +13,12 @@ namespace headway {
 struct PlacementNode {
   int index = 0;  // names the node; only its order matters here
   NodeRole role = NodeRole::kMixed;
-  int64_t free_blocks = 0;  // may be negative: more was promised than there is
+  // What nobody has or waits for. Negative: more is waited for than there is.
+  int64_t free_blocks = 0;
   int64_t total_blocks = 0;
-  int sequences = 0;  // running or waiting there
+  int sequences = 0;    // running, reserved or waiting there
+  int free_places = 0;  // for more sequences, as free_blocks
+  int waiting = 0;      // sequences
   bool operator==(const PlacementNode&) const = default;
 };
 
@@ -25,15 +28,18 @@ struct PlacementDemand {
   int64_t all_blocks = 0;
 };
 
+// All of these prefer nodes where the request can begin now: with enough free blocks and a place.
+// It waits where there is none: where the fewest wait, ties to more free blocks, then to the lower
+// index. Nodes that could never hold it do not count. Nothing when no node is left.
+
 // Where a sequence lives while it decodes: the mixed or decode node with the most free blocks, ties
-// to fewer sequences, then to the lower index. Nodes that could never hold it do not count, nor do
-// decode nodes where no prefill node could hold the prompt. Nothing when no node is left. A node
-// without enough free blocks may be chosen: the request waits there. Pure.
+// to fewer sequences, then to the lower index. Decode nodes do not count where no prefill node
+// could hold the prompt. Pure.
 std::optional<PlacementNode> ChooseDecode(std::span<const PlacementNode> nodes,
                                           const PlacementDemand& demand);
 
 // Who computes the prompt for a decode node: the prefill node with the fewest sequences, ties to
-// more free blocks, then to the lower index. Nothing when none could ever hold the prompt. Pure.
+// more free blocks, then to the lower index. Pure.
 std::optional<PlacementNode> ChoosePrefill(std::span<const PlacementNode> nodes,
                                            const PlacementDemand& demand);
 

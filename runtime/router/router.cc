@@ -230,11 +230,12 @@ class Router::Generation {
     NodeClient& decode = router_.nodes_.client(decode_index);
     outcome_.timings.decode_node = decode.address();
     const int64_t reserve_nanos = Now();
+    // It may wait there, where others should not join it.
+    router_.nodes_.NoteReserved(decode_index, static_cast<int>(demand_.all_blocks));
     HeldReservation reservation(decode, router_.options_.release_seconds);
     const absl::Status reserved = reservation.Take(
         scope_, ReserveMessage(request_, router_.nodes_.numerics_id(), LeaseMillis()));
     if (!reserved.ok()) return Failed(decode_index, reserved);
-    router_.nodes_.NoteReserved(decode_index, static_cast<int>(demand_.all_blocks));
     outcome_.timings.reserve_us = MicrosSince(reserve_nanos);
 
     // The reservation may have waited for room.

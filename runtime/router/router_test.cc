@@ -1,4 +1,6 @@
 // What a request goes through when all is well.
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "runtime/router/router_fixture.h"
 
@@ -196,6 +198,77 @@ TEST_F(RouterTest, SpreadsABurstByWhatItHasHandedOut) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Generate(Ids({1})).ok());
   EXPECT_THAT(first.events(), ElementsAre("Generate", "Generate"));
   EXPECT_THAT(second.events(), ElementsAre("Generate", "Generate"));
+}
+
+TEST_F(RouterTest, GoesWhereItNeedNotWaitOrElseToTheShortestQueue) {
+  struct Load {
+    int free_blocks, running, reservations, waiting, waiting_blocks;
+  };
+  const struct {
+    const char* situation;
+    Load first, second;  // 64 blocks and 32 places each; the request takes two blocks
+    int chosen;
+  } kCases[] = {
+      {"more free blocks", {60, 5, 0, 0, 0}, {10, 5, 0, 0, 0}, 0},
+      {"no place", {60, 32, 0, 0, 0}, {10, 20, 0, 0, 0}, 1},
+      {"no place but for what is reserved", {60, 12, 20, 0, 0}, {10, 20, 0, 0, 0}, 1},
+      {"the places are waited for", {60, 20, 0, 12, 12}, {10, 20, 0, 0, 0}, 1},
+      {"the blocks are waited for", {60, 5, 0, 3, 59}, {10, 5, 0, 0, 0}, 1},
+      {"others wait, and there is room for all", {60, 5, 0, 3, 6}, {10, 5, 0, 0, 0}, 0},
+      {"queues everywhere", {60, 32, 0, 35, 35}, {1, 12, 0, 3, 9}, 1},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.situation);
+    fakes_.clear();
+    router_.reset();
+    nodes_.reset();
+    for (const Load& from : {c.first, c.second}) {
+      v1::NodeLoad load;
+      load.set_free_blocks(from.free_blocks);
+      load.set_running(from.running);
+      load.set_reservations(from.reservations);
+      load.set_waiting(from.waiting);
+      load.set_waiting_blocks(from.waiting_blocks);
+      AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}}).SetLoad(load);
+    }
+    router();
+    nodes_->Poll();
+    GenerateInput input = Ids({1});
+    input.max_tokens = 20;
+    ASSERT_TRUE(Generate(input).ok());
+    EXPECT_THAT(fakes_[c.chosen]->events(), ElementsAre("Generate"));
+  }
+}
+
+TEST_F(RouterTest, WhatItHasHandedOutTakesPlaces) {
+  v1::NodeInfo large;
+  large.set_role(v1::NODE_ROLE_MIXED);
+  large.set_vocabulary(kTestVocabulary);
+  large.set_kv_blocks(6400);
+  large.set_max_running(1);
+  FakeNode& first = AddNode(large, {.tokens = {'a'}});
+  FakeNode& second = AddNode(v1::NODE_ROLE_MIXED, {.tokens = {'a'}});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Generate(Ids({1})).ok());
+  EXPECT_THAT(first.events(), ElementsAre("Generate"));
+  EXPECT_THAT(second.events(), ElementsAre("Generate", "Generate"));
+}
+
+TEST_F(RouterTest, WhatWaitsForItsReservationIsCountedAlready) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a'}});
+  FakeNode& first = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a'}, .lose_reserve = true});
+  FakeNode& second = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a'}});
+  router();
+  CallScope waiting_scope(CallScope::DeadlineAfter(60));
+  std::thread waiting([&] {
+    Collector answer;
+    EXPECT_TRUE(absl::IsCancelled(router().Generate(waiting_scope, Ids({1}), answer).status()));
+  });
+  first.WaitFor("Reserve");
+  const auto outcome = Generate(Ids({1}));
+  waiting_scope.Cancel();
+  waiting.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->timings.decode_node, second.address());
 }
 
 TEST_F(RouterTest, SeedsAreFixedBeforeANodeSeesThem) {

@@ -153,6 +153,7 @@ class NodeService final : public v1::Node::CallbackService {
     reply->set_kv_blocks(engine.kv().num_blocks());
     reply->set_kv_bytes_per_token(KvBytes(config.layers, engine.plan().stored_kv_heads(),
                                           config.head_dim, 1, engine.kv().layers()[0].dtype));
+    reply->set_max_running(loop_.options().queue.max_running);
     auto* reactor = context->DefaultReactor();
     reactor->Finish(ToGrpc(loop_.health()));
     return reactor;

@@ -142,8 +142,11 @@ TEST_F(NodeServiceTest, ANodeThatIsToGetNoRequestsSaysWhyItself) {
   ASSERT_TRUE(Call(&v1::Node::Stub::GetLoad, v1::NodeLoadRequest(), load).ok());
   EXPECT_EQ(load.total_blocks(), 24);
   EXPECT_EQ(load.free_blocks(), 24);
-  EXPECT_TRUE(group_->loop().Drain(10));
   v1::NodeInfo info;
+  ASSERT_TRUE(Call(&v1::Node::Stub::GetInfo, v1::NodeInfoRequest(), info).ok());
+  EXPECT_EQ(info.max_running(), group_->loop().options().queue.max_running);
+  EXPECT_GT(info.max_running(), 0);
+  EXPECT_TRUE(group_->loop().Drain(10));
   for (const absl::Status& status : {Call(&v1::Node::Stub::GetLoad, v1::NodeLoadRequest(), load),
                                      Call(&v1::Node::Stub::GetInfo, v1::NodeInfoRequest(), info)}) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;

@@ -105,6 +105,7 @@ void ToProto(const NodeLoad& load, v1::NodeLoad& out) {
   out.set_kv_projections(load.kv_projections);
   out.set_kv_messages_refused(load.kv_messages_refused);
   out.set_stalled_ms(load.stalled_ms);
+  out.set_waiting_blocks(load.waiting_blocks);
 }
 
 SamplingParams FromProto(const v1::NodeSampling& sampling) {
