@@ -195,8 +195,12 @@ TEST_F(InferenceServiceTest, ErrorsHaveTheSameTextAtTheClient) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("top_p"), HasSubstr("1.5")));
   request = Ids({1});
-  request.mutable_options()->set_logprobs(-1);
-  EXPECT_THAT(std::string(Generate(request).status().message()), HasSubstr("logprobs"));
+  for (const int logprobs : {-1, 21}) {
+    request.mutable_options()->set_logprobs(logprobs);
+    EXPECT_EQ(Generate(request).status(),
+              absl::InvalidArgumentError(absl::StrCat(
+                  "logprobs is ", logprobs, ", must be 0 to 20; leave it unset for none")));
+  }
   status = Generate({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("prompt"));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "runtime/request/validate.h"
 
 namespace headway {
 namespace {
@@ -70,10 +71,11 @@ absl::StatusOr<GenerateInput> FromProto(const v1::GenerateRequest& request) {
   sampling.stop_token_ids.assign(options.stop_token_ids().begin(), options.stop_token_ids().end());
   sampling.ignore_eos = options.ignore_eos();
   if (options.has_logprobs()) {
-    // Below 0 would mean "none" from here on.
-    if (options.logprobs() < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "logprobs is ", options.logprobs(), ", must be 0 or more; leave it unset for none"));
+    // From here on -1 would mean "none".
+    if (options.logprobs() < 0 || options.logprobs() > kMaxLogprobs) {
+      return absl::InvalidArgumentError(absl::StrCat("logprobs is ", options.logprobs(),
+                                                     ", must be 0 to ", kMaxLogprobs,
+                                                     "; leave it unset for none"));
     }
     sampling.logprobs = options.logprobs();
   }
