@@ -14,43 +14,25 @@
 namespace headway {
 namespace {
 
+// Of both classes below: gRPC learns of an object when the method returns it, so neither OnCancel
+// nor OnDone comes before the handle is set. Finish may be called earlier.
+
 // A unary call that the node loop answers later, and that leaving cancels.
 class PendingCall : public grpc::ServerUnaryReactor {
  public:
   explicit PendingCall(NodeLoop& loop) : loop_(loop) {}
 
-  // The loop's handle; the client may have left before it is known.
-  void SetHandle(uint64_t handle) {
-    std::unique_lock lock(mutex_);
-    handle_ = handle;
-    if (cancelled_) {
-      lock.unlock();
-      loop_.Cancel(handle);
-    }
-    Unref();
-  }
+  // The loop's handle. Before the method returns.
+  void SetHandle(uint64_t handle) { handle_ = handle; }
   // Once, from the loop.
   void Answer(const absl::Status& status) { Finish(ToGrpc(status)); }
 
-  void OnCancel() override {
-    std::unique_lock lock(mutex_);
-    cancelled_ = true;
-    if (handle_ == 0) return;
-    lock.unlock();
-    loop_.Cancel(handle_);
-  }
-  void OnDone() override { Unref(); }
+  void OnCancel() override { loop_.Cancel(handle_); }
+  void OnDone() override { delete this; }
 
  private:
-  void Unref() {
-    if (--references_ == 0) delete this;
-  }
   NodeLoop& loop_;
-  std::mutex mutex_;
-  uint64_t handle_ = 0;     // guarded by mutex_
-  bool cancelled_ = false;  // guarded by mutex_
-  // gRPC and the caller of SetHandle: the loop may answer before the handle has come back.
-  std::atomic<int> references_{2};
+  uint64_t handle_ = 0;  // 0: of nothing
 };
 
 // A stream of tokens fed by the node loop.
@@ -58,17 +40,8 @@ class TokenStream : public grpc::ServerWriteReactor<v1::TokenBatch>, public Toke
  public:
   explicit TokenStream(NodeLoop& loop) : loop_(loop) {}
 
-  void SetHandle(uint64_t handle) {
-    {
-      std::unique_lock lock(mutex_);
-      handle_ = handle;
-      if (cancelled_) {
-        lock.unlock();
-        loop_.Cancel(handle);
-      }
-    }
-    Unref();
-  }
+  // As PendingCall's.
+  void SetHandle(uint64_t handle) { handle_ = handle; }
 
   void OnToken(TokenEvent event) override {
     std::unique_lock lock(mutex_);
@@ -91,13 +64,7 @@ class TokenStream : public grpc::ServerWriteReactor<v1::TokenBatch>, public Toke
     if (!ok) waiting_.clear();
     Pump(lock);
   }
-  void OnCancel() override {
-    std::unique_lock lock(mutex_);
-    cancelled_ = true;
-    const uint64_t handle = handle_;
-    lock.unlock();
-    if (handle != 0) loop_.Cancel(handle);
-  }
+  void OnCancel() override { loop_.Cancel(handle_); }
   void OnDone() override { Unref(); }
 
  private:
@@ -125,14 +92,14 @@ class TokenStream : public grpc::ServerWriteReactor<v1::TokenBatch>, public Toke
   }
 
   NodeLoop& loop_;
+  uint64_t handle_ = 0;  // 0: of nothing
   std::mutex mutex_;
   std::deque<TokenEvent> waiting_;
   v1::TokenBatch batch_;  // the write in flight
-  uint64_t handle_ = 0;
-  bool writing_ = false, done_ = false, finished_ = false, cancelled_ = false;
+  bool writing_ = false, done_ = false, finished_ = false;
   absl::Status status_;
-  // gRPC, the loop, and the caller of SetHandle.
-  std::atomic<int> references_{3};
+  // gRPC and the loop.
+  std::atomic<int> references_{2};
 };
 
 class NodeService final : public v1::Node::CallbackService {
@@ -226,7 +193,6 @@ class NodeService final : public v1::Node::CallbackService {
     if (!request->has_first()) {
       static_cast<TokenSink*>(stream)->OnDone(
           absl::InvalidArgumentError("decode: the first token is missing"));
-      stream->SetHandle(0);
       return stream;
     }
     stream->SetHandle(loop_.Decode({.request_id = request->request_id(),
@@ -245,7 +211,6 @@ class NodeService final : public v1::Node::CallbackService {
     if (request->numerics_id() != loop_.engine().numerics_id()) {
       static_cast<TokenSink*>(stream)->OnDone(
           NumericsMismatch(request->numerics_id(), loop_.engine().numerics_id()));
-      stream->SetHandle(0);
       return stream;
     }
     stream->SetHandle(
@@ -278,7 +243,6 @@ class NodeService final : public v1::Node::CallbackService {
   bool Refuse(const std::string& numerics_id, PendingCall& call) const {
     if (numerics_id == loop_.engine().numerics_id()) return false;
     call.Answer(NumericsMismatch(numerics_id, loop_.engine().numerics_id()));
-    call.SetHandle(0);
     return true;
   }
 

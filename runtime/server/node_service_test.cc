@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -53,6 +54,23 @@ class NodeServiceTest : public testing::Test {
     v1::NodeInfo info;
     EXPECT_TRUE(Call(&v1::Node::Stub::GetInfo, v1::NodeInfoRequest(), info).ok());
     return info.numerics_id();
+  }
+
+  // Looks until the node's load is as wanted. What never becomes so makes the test time out here.
+  template <typename Wanted>
+  void WaitForLoad(Wanted wanted) {
+    for (v1::NodeLoad load; !wanted(load); std::this_thread::yield()) {
+      ASSERT_TRUE(Call(&v1::Node::Stub::GetLoad, v1::NodeLoadRequest(), load).ok());
+    }
+  }
+
+  v1::ReserveRequest ReserveOf(int prompt_tokens, int max_tokens) {
+    v1::ReserveRequest request;
+    request.set_prompt_tokens(prompt_tokens);
+    request.set_max_tokens(max_tokens);
+    request.set_lease_ms(1000);
+    request.set_numerics_id(NumericsId());
+    return request;
   }
 
   template <typename Request>
@@ -134,6 +152,55 @@ TEST_F(NodeServiceTest, ReservationsAreRenewedAndReleasedByIdAndEpoch) {
   const absl::Status lost = Call(&v1::Node::Stub::Renew, renew, renewed);
   EXPECT_TRUE(absl::IsNotFound(lost)) << lost;
   EXPECT_EQ(CauseOf(lost), FailureCause::kReservationLost);
+}
+
+// The prompt's KV never comes, and the clock stands: nothing but the cancellation ends it.
+TEST_F(NodeServiceTest, CancellingAStreamFreesItsSequence) {
+  v1::Node::Stub& node = Start(NodeRole::kDecode);
+  v1::Reservation reservation;
+  ASSERT_TRUE(Call(&v1::Node::Stub::Reserve, ReserveOf(1, 4), reservation).ok());
+  const ModelConfig& config = group_->leader_engine().config();
+  v1::DecodeRequest decode;
+  decode.add_prompt(1);
+  decode.mutable_first()->set_id(2);
+  decode.mutable_sampling()->set_max_tokens(4);
+  decode.mutable_sampling()->set_top_p(1);
+  decode.mutable_manifest()->set_reservation_id(reservation.reservation_id());
+  decode.mutable_manifest()->set_epoch(reservation.epoch());
+  decode.mutable_manifest()->add_ranks()->set_runs(config.layers * config.kv_heads);
+  grpc::ClientContext context;
+  const auto reader = node.Decode(&context, decode);
+  // Until the node has it: one of another epoch is refused, in these words from then on.
+  v1::DecodeRequest other = decode;
+  other.mutable_manifest()->set_epoch(reservation.epoch() + 1);
+  for (std::string told; told.find("already being decoded") == told.npos;) {
+    grpc::ClientContext other_context;
+    told = node.Decode(&other_context, other)->Finish().error_message();
+    ASSERT_THAT(told, HasSubstr("reservation"));
+  }
+  context.TryCancel();
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  WaitForLoad([](const v1::NodeLoad& load) {
+    return load.total_blocks() > 0 && load.free_blocks() == load.total_blocks();
+  });
+}
+
+TEST_F(NodeServiceTest, CancellingACallThatWaitsFreesItsPlace) {
+  v1::Node::Stub& node = Start(NodeRole::kDecode);
+  const v1::ReserveRequest request = ReserveOf(90, 6);
+  v1::Reservation reservation;
+  for (int i = 0; i < 4; ++i) {  // all blocks
+    ASSERT_TRUE(Call(&v1::Node::Stub::Reserve, request, reservation).ok());
+  }
+  grpc::ClientContext context;
+  grpc::Status status;
+  std::thread waits([&] { status = node.Reserve(&context, request, &reservation); });
+  WaitForLoad([](const v1::NodeLoad& load) { return load.waiting() == 1; });
+  context.TryCancel();
+  waits.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  WaitForLoad(
+      [](const v1::NodeLoad& load) { return load.reservations() == 4 && load.waiting() == 0; });
 }
 
 TEST_F(NodeServiceTest, ANodeThatIsToGetNoRequestsSaysWhyItself) {
