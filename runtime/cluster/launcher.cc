@@ -127,6 +127,21 @@ absl::Status Launcher::failure() const {
   return failure_;
 }
 
+std::vector<Launcher::Ended> Launcher::TakeFailures() {
+  std::lock_guard lock(mutex_);
+  uint64_t count;
+  (void)!read(failure_event_, &count, sizeof(count));
+  failure_ = absl::OkStatus();
+  std::vector<Ended> taken;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    Child& child = *children_[i];
+    if (!child.ended || child.stopping) continue;
+    child.stopping = true;  // told once
+    taken.push_back({static_cast<int>(i), child.EndStatus()});
+  }
+  return taken;
+}
+
 void Launcher::Stop(std::span<const int> indices) { End(indices, options_.grace); }
 
 void Launcher::StopAll() { Stop(All()); }

@@ -71,6 +71,13 @@ class Launcher {
   int failure_fd() const { return failure_event_; }
   // The first such end, as WaitReady words it; OK while there is none.
   absl::Status failure() const;
+  // The children that have ended so, and the ends that nobody took before are forgotten: from then
+  // on failure() and failure_fd() tell of later ones alone.
+  struct Ended {
+    int child = 0;
+    absl::Status why;
+  };
+  std::vector<Ended> TakeFailures();
 
   // Sends SIGTERM to these children, SIGKILL after the grace period to those that are left, and
   // returns when all have ended. Children that have ended already are skipped.

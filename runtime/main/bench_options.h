@@ -18,6 +18,7 @@ struct BenchMainOptions {
   int short_context = 32;                 // tokens before the measured steps of the batch rows
   int repeats = 3;                        // of each row, after one that warms up
   int long_context = 4000;                // the same of the last row; 0: no such row
+  int first_token = 0;                    // above 0: nothing but the way to the token after so many
   bool json = false;                      // one object a row
 };
 

@@ -51,6 +51,18 @@ absl::Status RunBench(const BenchMainOptions& options) {
   bench.repeats = options.repeats;
   std::fprintf(stderr, "headway bench: %d rank(s) of %d thread(s), kernels %s\n", options.tp,
                setup.threads, setup.ops != nullptr ? setup.ops->name : kernels::BestCpuOps().name);
+  if (options.first_token > 0) {
+    HEADWAY_ASSIGN_OR_RETURN(const double seconds,
+                             MeasureFirstToken(*checkpoint, bench, options.first_token));
+    if (options.json) {
+      const nlohmann::ordered_json object = {{"work", "first token"}, {"seconds", seconds}};
+      std::printf("%s\n", object.dump().c_str());
+    } else {
+      std::printf("load, %d prompt tokens, first token: %.0f ms\n", options.first_token,
+                  seconds * 1e3);
+    }
+    return absl::OkStatus();
+  }
   bool first = true;
   return RunEngineBench(*checkpoint, bench, [&](const BenchRow& row) {
     if (first && !options.json) {

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -100,18 +103,30 @@ class RankProcesses {
     return absl::OkStatus();
   }
   absl::Status failure() const { return launcher_->failure(); }
+  // Who hears of a rank that ends, on another thread, at once if one has; empty: nobody any more.
+  void OnFailure(std::function<void(const absl::Status&)> tell) {
+    std::lock_guard lock(mutex_);
+    tell_ = std::move(tell);
+    if (failed_ && tell_) tell_(failure());
+  }
 
  private:
   RankProcesses(std::unique_ptr<Launcher> launcher, Communicator& comm, LoadingStop& loading)
       : launcher_(std::move(launcher)), kills_(loading, *launcher_), watcher_([this, &comm] {
           if (WaitReadable(stop_.fd(), launcher_->failure_fd()) == 1) {
             comm.Abort(std::string(launcher_->failure().message()));
+            std::lock_guard lock(mutex_);
+            failed_ = true;
+            if (tell_) tell_(launcher_->failure());
           }
         }) {}
 
   std::unique_ptr<Launcher> launcher_;
   LoadingStop::Kills kills_;
   Event stop_;
+  std::mutex mutex_;
+  std::function<void(const absl::Status&)> tell_;  // guarded by mutex_
+  bool failed_ = false;                            // guarded by mutex_
   std::thread watcher_;
 };
 
@@ -169,6 +184,13 @@ absl::Status RunNode(const NodeMainOptions& options) {
     broken.Set();
   });
   loop.Start();
+  // An idle node would find out with the next request only.
+  if (ranks != nullptr) {
+    ranks->OnFailure([&loop](const absl::Status& status) { loop.Break(status); });
+  }
+  const absl::Cleanup unwatch = [&ranks] {
+    if (ranks != nullptr) ranks->OnFailure({});
+  };
 
   std::unique_ptr<grpc::Service> service =
       NewNodeService(loop, std::filesystem::path(options.model.model).filename().string());

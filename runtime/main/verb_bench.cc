@@ -32,6 +32,11 @@ VerbRunner Declare(Flags& flags) {
   flags.Add(
       "--repeats", &options->repeats, 1, 1000,
       {.value = "N", .help = "runs of each row after one that warms up; the median is printed"});
+  flags.Add("--first-token", &options->first_token, 1, kMaxTokens,
+            {.value = "N",
+             .help = "measure instead how long it takes to load the model, compute a prompt of N "
+                     "tokens and have the first token",
+             .default_text = "off"});
   flags.Check([options]() -> std::optional<std::string> {
     std::erase(options->prefill_tokens, 0);
     std::erase(options->batches, 0);

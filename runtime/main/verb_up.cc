@@ -25,6 +25,7 @@ struct Options {
   Topology topology;
   NodeMainOptions node;  // what every node is told
   std::string listen = LocalClusterOptions().listen;
+  int restarts = LocalClusterOptions().max_restarts;
   bool quiet = false;
   bool stop_on_eof = false;
   bool json = false;
@@ -60,8 +61,8 @@ bool ReadMore(int fd) {
   return read(fd, bytes, sizeof(bytes)) > 0;
 }
 
-// Returns when asked to stop; an error when a process of the cluster has ended by itself.
-absl::Status WaitForTheEnd(const LocalCluster& cluster, Interrupt& interrupt, bool stop_on_eof) {
+// Returns when asked to stop. Starts again what ends by itself; an error when that does not help.
+absl::Status WaitForTheEnd(LocalCluster& cluster, Interrupt& interrupt, bool stop_on_eof) {
   while (true) {
     pollfd fds[] = {{cluster.failure_fd(), POLLIN, 0},
                     {interrupt.fd(), POLLIN, 0},
@@ -71,7 +72,11 @@ absl::Status WaitForTheEnd(const LocalCluster& cluster, Interrupt& interrupt, bo
       interrupt.Forgive();
       return absl::OkStatus();
     }
-    if (fds[0].revents != 0) return cluster.failure();
+    if (fds[0].revents != 0) {
+      const absl::Status mended = cluster.Mend();
+      // The interrupt is looked at first when it was the reason.
+      if (!mended.ok() && !absl::IsCancelled(mended)) return mended;
+    }
     if (fds[2].revents != 0 && !ReadMore(STDIN_FILENO)) return absl::OkStatus();
   }
 }
@@ -86,6 +91,7 @@ absl::Status Run(const Options& options) {
   const std::vector<std::string> kv_flags = KvFlagsOf(options.node);
   cluster_options.node_flags.insert(cluster_options.node_flags.end(), kv_flags.begin(),
                                     kv_flags.end());
+  cluster_options.max_restarts = options.restarts;
   cluster_options.launcher.forward_output = !options.quiet;
   cluster_options.launcher.stop_fd = interrupt.fd();
   HEADWAY_ASSIGN_OR_RETURN(const std::unique_ptr<LocalCluster> cluster,
@@ -102,6 +108,10 @@ VerbRunner Declare(Flags& flags) {
   flags.AddAddress(
       "--listen", &options->listen, /*lowest_port=*/0,
       {.value = "HOST:PORT", .help = "where the router listens; port 0: any free one"});
+  flags.Add("--restarts", &options->restarts, 0, 1'000'000,
+            {.value = "N",
+             .help = "how often within a minute a process that ends by itself is started again, at "
+                     "the address it had, before all are stopped; 0: all are stopped at once"});
   flags.Section("Model and numerics, of every node");
   AddModelFlags(flags, /*model_required=*/true, &options->node.model);
   flags.Section("KV cache, of every node");
@@ -124,8 +134,10 @@ Verb UpVerb() {
            "Starts the nodes of a topology and a router in front of them, each a process of its "
            "own, "
            "prints their addresses once they serve, and waits. Ctrl-C or SIGTERM stops the router, "
-           "then the nodes, at any time; a second one ends all at once. When one of them ends by "
-           "itself, all are stopped, and the exit status is 1.",
+           "then the nodes, at any time; a second one ends all at once. A process that ends by "
+           "itself "
+           "is started again; when that happens too often, all are stopped, and the exit status is "
+           "1.",
        .example =
            "headway up --topology 1xP:tp2,1xD:tp2 --model model.gguf --listen 127.0.0.1:7000"},
       &Declare};

@@ -26,6 +26,10 @@ NodeOptions Resolve(NodeOptions options, const ForwardLimits& step, const Comman
   return options;
 }
 
+absl::Status RanksStopped(const absl::Status& why) {
+  return absl::UnavailableError(absl::StrCat("the node's ranks stopped: ", why.message()));
+}
+
 absl::Status Draining() {
   return absl::UnavailableError("the node drains: it takes no new requests");
 }
@@ -209,7 +213,7 @@ bool NodeLoop::ExecuteCommand() {
     }
     if (absl::Status status = worker_.Lead(executed_, tracing_ ? &recorder_ : nullptr);
         !status.ok()) {
-      Fail(absl::UnavailableError(absl::StrCat("the node's ranks stopped: ", status.message())));
+      Fail(RanksStopped(status));
       return false;
     }
     AnswerGrants();
@@ -461,6 +465,10 @@ void NodeLoop::End(uint64_t id, const absl::Status& status) {
     sequence->reserve_done(status.ok() ? absl::CancelledError("the reservation was released")
                                        : status);
   }
+}
+
+void NodeLoop::Break(const absl::Status& why) {
+  Post(Posted::kControl, [this, why](uint64_t) { Fail(RanksStopped(why)); });
 }
 
 void NodeLoop::Fail(const absl::Status& status) {

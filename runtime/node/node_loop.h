@@ -89,6 +89,9 @@ class NodeLoop {
   // Refuses new work from now on, but for Decode of what was reserved before, and waits until
   // nothing is under way; false when that takes longer. Thread-safe.
   bool Drain(double seconds);
+  // Says that the group is broken, where somebody else finds that out: a rank whose process ended
+  // while the node was idle. Everything under way ends with Unavailable. Thread-safe.
+  void Break(const absl::Status& why);
   // Called (on the loop's thread) when the group breaks.
   void OnFailure(std::function<void(const absl::Status&)> callback) {
     on_failure_ = std::move(callback);

@@ -355,6 +355,19 @@ TEST_F(NodeLoopTest, ANodeIsWellWhileItsStepsAreOnlySlow) {
   EXPECT_TRUE(loop.health().ok()) << loop.health();
 }
 
+TEST_F(NodeLoopTest, AnIdleNodeHearsThatItIsBroken) {
+  std::unique_ptr<LocalGroup> group = Start(NodeRole::kMixed, 1);
+  Answer<int64_t> told;
+  group->loop().OnFailure([&](const absl::Status&) { told.Callback()(1); });
+  group->loop().Break(absl::UnavailableError("rank-1 was ended by signal 9"));
+  EXPECT_TRUE(told.Wait().ok());
+  EXPECT_THAT(std::string(group->loop().health().message()),
+              HasSubstr("ranks stopped: rank-1 was ended by signal 9"));
+  RecordingSink late;
+  group->loop().Generate({.prompt = Prompt(0), .sampling = Greedy(1), .sink = &late});
+  EXPECT_EQ(late.Wait().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(NodeLoopTest, ABrokenNodeSaysSo) {
   std::vector<Communicator*> comms;
   LocalGroupOptions options = Options(NodeRole::kMixed, 2);

@@ -1,6 +1,7 @@
 // Whole clusters of processes on this machine: clients that are killed, processes that end, what
 // stays behind.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -10,9 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -248,6 +251,64 @@ TEST_F(ClusterTest, ARankThatDiesMakesItsRequestsUnavailable) {
                                     .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("ranks stopped"));
+  }
+}
+
+// Each process of a pair of nodes, killed while a request runs: it ends at once, as UNAVAILABLE
+// where it needed that process, and the cluster, mended, serves again with the same answer.
+TEST_F(ClusterTest, AProcessThatIsKilledIsStartedAgain) {
+  std::unique_ptr<LocalCluster> cluster =
+      StartCluster("1xP:tp2,1xD:tp2", TinyModel(), {"--threads", "1"});
+  ASSERT_NE(cluster, nullptr);
+  absl::StatusOr<std::unique_ptr<Client>> client = ConnectTo(*cluster);
+  ASSERT_TRUE(client.ok()) << client.status();
+  v1::GenerateRequest request;
+  request.mutable_prompt()->mutable_token_ids()->add_ids(5);
+  request.mutable_options()->set_max_tokens(400);
+  request.mutable_options()->set_ignore_eos(true);
+  const auto generate = [&](std::vector<int32_t>& tokens, const std::function<void()>& on_token) {
+    tokens.clear();
+    CallScope scope(CallScope::DeadlineAfter(kCallSeconds));
+    return (*client)
+        ->Generate(scope, request,
+                   [&](const v1::GenerateResponse& response) {
+                     for (const auto& token : response.tokens()) tokens.push_back(token.id());
+                     on_token();
+                     return true;
+                   })
+        .status();
+  };
+  std::vector<int32_t> expected, tokens;
+  ASSERT_TRUE(generate(expected, [] {}).ok());
+  for (const char* victim : {"prefill leader", "decode leader", "prefill rank", "decode rank"}) {
+    SCOPED_TRACE(victim);
+    const bool of_decode = std::string_view(victim).starts_with("decode");
+    const pid_t leader = cluster->node_pid(of_decode ? 1 : 0);
+    pid_t pid = leader;
+    if (std::string_view(victim).ends_with("rank")) {
+      for (const pid_t rank : RankProcesses()) {
+        if (ParentOf(rank) == leader) pid = rank;
+      }
+      ASSERT_NE(pid, leader);
+    }
+    const absl::Status status = generate(tokens, [&] { kill(pid, SIGKILL); });
+    // A prompt that has been computed needs its prefill node no more.
+    if (of_decode) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    } else if (!status.ok()) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    }
+    pollfd failure{cluster->failure_fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&failure, 1, /*timeout=*/-1), 1);
+    const absl::Status mended = cluster->Mend();
+    ASSERT_TRUE(mended.ok()) << mended;
+    // Until the router has seen it.
+    absl::Status again;
+    do {
+      again = generate(tokens, [] {});
+    } while (absl::IsUnavailable(again));
+    EXPECT_TRUE(again.ok()) << again;
+    EXPECT_EQ(tokens, expected);
   }
 }
 

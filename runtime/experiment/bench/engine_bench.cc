@@ -34,6 +34,16 @@ class Runner {
     }
   }
 
+  // A prompt from its first token to the logits after its last.
+  absl::Status FillOnce(int count) {
+    if (count > engine_.limits().max_positions) {
+      return absl::InvalidArgumentError(absl::StrCat("a prompt of ", count,
+                                                     " tokens: the model has ",
+                                                     engine_.limits().max_positions, " positions"));
+    }
+    return Fill(Table(0, count), count);
+  }
+
   absl::Status RunAll() {
     for (int tokens : options_.prefill_tokens) {
       if (Fits(absl::StrCat("prefill ", tokens), tokens)) HEADWAY_RETURN_IF_ERROR(Prefill(tokens));
@@ -191,6 +201,31 @@ absl::Status RunEngineBench(const Checkpoint& checkpoint, const EngineBenchOptio
   for (std::thread& other : others) other.join();
   for (const absl::Status& status : statuses) HEADWAY_RETURN_IF_ERROR(status);
   return absl::OkStatus();
+}
+
+absl::StatusOr<double> MeasureFirstToken(const Checkpoint& checkpoint,
+                                         const EngineBenchOptions& options, int tokens) {
+  const double start = Clock::Real().NowSeconds();
+  EngineOptions engine_options = options.engine;
+  engine_options.kv_blocks = BlocksFor(tokens);
+  engine_options.limits.max_logit_rows = 1;
+  const std::vector<std::unique_ptr<Communicator>> comms = NewLocalCommunicators(options.degree);
+  std::vector<absl::Status> statuses(options.degree);
+  auto run = [&](int rank) {
+    auto measure = [&]() -> absl::Status {
+      HEADWAY_ASSIGN_OR_RETURN(std::unique_ptr<RankEngine> engine,
+                               RankEngine::Create(checkpoint, engine_options, *comms[rank]));
+      return Runner(*engine, options, /*bandwidth=*/0, /*report=*/nullptr).FillOnce(tokens);
+    };
+    statuses[rank] = measure();
+    if (!statuses[rank].ok()) comms[rank]->Abort(std::string(statuses[rank].message()));
+  };
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < options.degree; ++rank) others.emplace_back(run, rank);
+  run(0);
+  for (std::thread& other : others) other.join();
+  for (const absl::Status& status : statuses) HEADWAY_RETURN_IF_ERROR(status);
+  return Clock::Real().NowSeconds() - start;
 }
 
 }  // namespace headway

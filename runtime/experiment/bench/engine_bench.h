@@ -39,6 +39,11 @@ struct BenchRow {
 absl::Status RunEngineBench(const Checkpoint& checkpoint, const EngineBenchOptions& options,
                             const std::function<void(const BenchRow&)>& report);
 
+// Loads the model, computes a prompt of `tokens` and returns how many seconds both took together:
+// the way of a process to its first token. Prefill lengths, batches and contexts do not count.
+absl::StatusOr<double> MeasureFirstToken(const Checkpoint& checkpoint,
+                                         const EngineBenchOptions& options, int tokens);
+
 }  // namespace headway
 
 #endif  // HEADWAY_RUNTIME_EXPERIMENT_BENCH_ENGINE_BENCH_H_
