@@ -468,7 +468,7 @@ void NodeLoop::End(uint64_t id, const absl::Status& status) {
 }
 
 void NodeLoop::Break(const absl::Status& why) {
-  Post(Posted::kControl, [this, why](uint64_t) { Fail(RanksStopped(why)); });
+  Post({}, [this, why](uint64_t) { Fail(RanksStopped(why)); });
 }
 
 void NodeLoop::Fail(const absl::Status& status) {
