@@ -292,10 +292,11 @@ TEST_F(ClusterTest, AProcessThatIsKilledIsStartedAgain) {
       ASSERT_NE(pid, leader);
     }
     const absl::Status status = generate(tokens, [&] { kill(pid, SIGKILL); });
-    // A prompt that has been computed needs its prefill node no more.
-    if (of_decode) {
-      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    } else if (!status.ok()) {
+    // Whole, where it needed that process no more (a prompt that has been computed, an answer that
+    // has been), or else UNAVAILABLE.
+    if (status.ok()) {
+      EXPECT_EQ(tokens, expected);
+    } else {
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     }
     pollfd failure{cluster->failure_fd(), POLLIN, 0};
