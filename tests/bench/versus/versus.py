@@ -42,8 +42,10 @@ class Headway:
 
     def bench(self, *flags, **options):
         """Rows of one run of `headway bench`, without those that `flags` do not ask for."""
-        command = [self.binary, "bench", "--model", options.get("model", self.model), "--json", "--repeats", "1",
-                   "--prefill", "0", "--batch", "0", "--long-context", "0", *flags]
+        command = [self.binary, "bench", "--model", options.get("model", self.model), "--json", *flags]
+        for flag, value in (("--repeats", "1"), ("--prefill", "0"), ("--batch", "0"), ("--long-context", "0")):
+            if flag not in flags:
+                command += [flag, value]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"versus_llama_cpp: {' '.join(command)}: {done.stderr.strip()}")
