@@ -129,7 +129,8 @@ void AddAnswerFlags(Flags& flags, AnswerOptions* options) {
       "--json", &options->json,
       "in place of streamed text one JSON object an answer: token_ids, text, finish_reason (stop, "
       "length, cancelled), prompt_tokens, seed, logprobs, timings; and error, where the "
-      "answer is not whole");
+      "answer is not whole (without prompt_tokens and seed where the router had not taken the "
+      "request)");
   flags.Switch("--stats", &options->stats,
                "also print times, speed and KV bytes moved, on standard error");
   flags.Check([=]() -> std::optional<std::string> {
@@ -167,6 +168,7 @@ Answer Ask(Client& client, CallScope& scope, const v1::Prompt& prompt,
     as_ids = model.ok() && !model->has_tokenizer();
   }
   const auto on_response = [&](const v1::GenerateResponse& response) {
+    if (response.has_start()) answer.start = response.start();
     answer.stats.Add(clock.NowNanos(), response.tokens_size());
     answer.tokens.insert(answer.tokens.end(), response.tokens().begin(), response.tokens().end());
     answer.text += response.text();
@@ -203,9 +205,11 @@ std::string AnswerJson(const Answer& answer) {
                {"finish_reason",
                 FinishName(whole ? answer.summary.finish_reason() : v1::FINISH_REASON_CANCELLED)}};
   Json times = Json::object();
+  if (whole || answer.start.has_value()) {
+    json["prompt_tokens"] = whole ? answer.summary.prompt_tokens() : answer.start->prompt_tokens();
+    json["seed"] = whole ? answer.summary.seed() : answer.start->seed();
+  }
   if (whole) {
-    json["prompt_tokens"] = answer.summary.prompt_tokens();
-    json["seed"] = answer.summary.seed();
     const v1::GenerateTimings& timings = answer.summary.timings();
     times = {{"tokenize_us", timings.tokenize_us()},   {"reserve_us", timings.reserve_us()},
              {"queue_us", timings.queue_us()},         {"prefill_us", timings.prefill_us()},

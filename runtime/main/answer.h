@@ -1,6 +1,7 @@
 #ifndef HEADWAY_RUNTIME_MAIN_ANSWER_H_
 #define HEADWAY_RUNTIME_MAIN_ANSWER_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct Answer {
   std::string text;
   std::vector<v1::OutputToken> tokens;
   v1::GenerateSummary summary;
+  // What the router told before the first token; unset where the request did not get that far.
+  std::optional<v1::GenerateStart> start = std::nullopt;
   StreamStats stats;
 };
 
@@ -44,11 +47,12 @@ Answer Ask(Client& client, CallScope& scope, const v1::Prompt& prompt,
 
 // The answer as one JSON object without line feeds:
 // {"token_ids": [...], "text": "...", "finish_reason": "stop|length|cancelled", "prompt_tokens": n,
-//  "logprobs": [[[id, logprob], ...], ...], "timings": {...}}
+//  "seed": n, "logprobs": [[[id, logprob], ...], ...], "timings": {...}}
 // An entry of "logprobs" holds the most likely tokens, most likely first, and behind them the
 // chosen one where it is not among them; the key is left out when none were asked for.
 // Of an answer that is not whole the finish reason is "cancelled", "error" says why, and what only
-// a summary tells is left out.
+// a summary tells is left out. "prompt_tokens" and "seed" are there unless the router had not taken
+// the request yet.
 std::string AnswerJson(const Answer& answer);
 
 // Several lines for people: TTFT, ITL, speed, KV bytes moved.

@@ -155,7 +155,10 @@ TEST(AnswerTest, JsonLeavesOutLogprobsThatNobodyAskedFor) {
 
 TEST(AnswerTest, ADeadlineLeavesWhatCameAndNamesTheLimit) {
   FakeClient client;
-  client.responses = {Token(0, 11, "Hel"), Token(1, 12, "lo")};
+  v1::GenerateResponse first;
+  first.mutable_start()->set_prompt_tokens(5);
+  first.mutable_start()->set_seed(UINT64_MAX);
+  client.responses = {first, Token(0, 11, "Hel"), Token(1, 12, "lo")};
   client.end = absl::DeadlineExceededError("Deadline Exceeded");
   AnswerOptions options;
   options.json = true;
@@ -170,7 +173,8 @@ TEST(AnswerTest, ADeadlineLeavesWhatCameAndNamesTheLimit) {
   EXPECT_EQ(json["text"], "Hello");
   EXPECT_EQ(json["finish_reason"], "cancelled");
   EXPECT_EQ(json["error"], std::string(answer.status.message()));
-  EXPECT_FALSE(json.contains("prompt_tokens")) << "nobody told";
+  EXPECT_EQ(json["prompt_tokens"], 5);
+  EXPECT_EQ(json["seed"], UINT64_MAX);
   EXPECT_TRUE(json["timings"].contains("client_ttft_us"));
 }
 
@@ -179,7 +183,10 @@ TEST(AnswerTest, AnInterruptIsCalledOne) {
   client.end = absl::CancelledError("CANCELLED");
   CallScope scope(CallScope::DeadlineAfter(60));
   scope.Cancel();
-  EXPECT_EQ(Ask(client, scope, v1::Prompt(), {}).status, absl::CancelledError("interrupted"));
+  const Answer answer = Ask(client, scope, v1::Prompt(), {});
+  EXPECT_EQ(answer.status, absl::CancelledError("interrupted"));
+  EXPECT_FALSE(nlohmann::json::parse(AnswerJson(answer)).contains("prompt_tokens"))
+      << "nobody told";
 }
 
 TEST(AnswerTest, TheServersOwnLimitKeepsItsWords) {

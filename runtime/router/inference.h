@@ -58,10 +58,19 @@ struct GenerateOutcome {
   std::string request_id;
 };
 
+// What is known before the first token.
+struct GenerateStart {
+  int prompt_tokens = 0;
+  uint64_t seed = 0;
+  std::string request_id;
+};
+
 // Where the pieces of one answer go. One thread.
 class DeltaSink {
  public:
   virtual ~DeltaSink() = default;
+  // Once, before any Write, when the request has been checked. As Write.
+  virtual absl::Status Begin(const GenerateStart& start) = 0;
   // May wait until there is room, which is what holds back the node when a client is slow. An error
   // (the client left) ends the request.
   virtual absl::Status Write(GenerateDelta delta) = 0;

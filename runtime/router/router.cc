@@ -118,6 +118,9 @@ class Router::Generation {
   absl::StatusOr<GenerateOutcome> Run() {
     HEADWAY_RETURN_IF_ERROR(Prepare());
     outcome_.timings.tokenize_us = MicrosSince(start_nanos_);
+    HEADWAY_RETURN_IF_ERROR(sink_.Begin({.prompt_tokens = outcome_.prompt_tokens,
+                                         .seed = outcome_.seed,
+                                         .request_id = outcome_.request_id}));
     while (true) {
       const absl::Status status = Attempt();
       if (status.ok()) break;

@@ -17,6 +17,10 @@ namespace headway {
 // Collects an answer.
 class Collector : public DeltaSink {
  public:
+  absl::Status Begin(const GenerateStart& told) override {
+    start = told;
+    return absl::OkStatus();
+  }
   absl::Status Write(GenerateDelta delta) override {
     text += delta.text;
     for (v1::Token& token : delta.tokens) tokens.push_back(std::move(token));
@@ -28,6 +32,7 @@ class Collector : public DeltaSink {
     return ids;
   }
 
+  GenerateStart start;
   std::string text;
   std::vector<v1::Token> tokens;
   std::function<absl::Status()> on_write;

@@ -43,13 +43,15 @@ class GenerateCall : public grpc::ServerWriteReactor<v1::GenerateResponse>, publ
     Finish(ToGrpc(status));
   }
 
+  absl::Status Begin(const GenerateStart& start) override {
+    v1::GenerateResponse first;
+    ToProto(start, *first.mutable_start());
+    return SendWhenThereIsRoom(std::move(first));
+  }
   absl::Status Write(GenerateDelta delta) override {
     v1::GenerateResponse next;
     ToProto(delta, request_.options().has_logprobs(), next);
-    HEADWAY_RETURN_IF_ERROR(WaitForRoom());
-    HEADWAY_RETURN_IF_ERROR(scope_.Check());
-    Send(std::move(next));
-    return absl::OkStatus();
+    return SendWhenThereIsRoom(std::move(next));
   }
 
   void OnWriteDone(bool) override {
@@ -69,6 +71,13 @@ class GenerateCall : public grpc::ServerWriteReactor<v1::GenerateResponse>, publ
     v1::GenerateResponse last;
     ToProto(outcome, *last.mutable_summary());
     Send(std::move(last));
+    return absl::OkStatus();
+  }
+
+  absl::Status SendWhenThereIsRoom(v1::GenerateResponse response) {
+    HEADWAY_RETURN_IF_ERROR(WaitForRoom());
+    HEADWAY_RETURN_IF_ERROR(scope_.Check());
+    Send(std::move(response));
     return absl::OkStatus();
   }
 

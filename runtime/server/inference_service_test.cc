@@ -236,6 +236,25 @@ TEST_F(InferenceServiceTest, AClientThatLeavesIsHeardOfByTheNodes) {
   EXPECT_EQ(decode.open_reservations(), 0);
 }
 
+TEST_F(InferenceServiceTest, WhatIsKnownComesBeforeAnythingIsComputed) {
+  AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a'}, .hold_prefill = true});
+  AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a'}});
+  v1::GenerateRequest request = Ids({1, 2, 3});
+  request.set_request_id("request-1");
+  request.mutable_options()->set_seed(7);
+  v1::GenerateResponse first;
+  const auto summary =
+      client().Generate(scope_, request, [&](const v1::GenerateResponse& response) {
+        first = response;
+        return false;
+      });
+  EXPECT_EQ(summary.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(first.start().prompt_tokens(), 3);
+  EXPECT_EQ(first.start().seed(), 7u);
+  EXPECT_EQ(first.start().request_id(), "request-1");
+  EXPECT_EQ(first.tokens_size(), 0);
+}
+
 TEST_F(InferenceServiceTest, AClientThatLeavesDuringPrefillGivesTheBlocksBack) {
   FakeNode& prefill = AddNode(v1::NODE_ROLE_PREFILL, {.tokens = {'a', 'b'}, .hold_prefill = true});
   FakeNode& decode = AddNode(v1::NODE_ROLE_DECODE, {.tokens = {'a', 'b'}});

@@ -111,6 +111,12 @@ void ToProto(GenerateDelta& delta, bool with_logprobs, v1::GenerateResponse& out
   }
 }
 
+void ToProto(const GenerateStart& start, v1::GenerateStart& out) {
+  out.set_prompt_tokens(start.prompt_tokens);
+  out.set_seed(start.seed);
+  out.set_request_id(start.request_id);
+}
+
 void ToProto(const GenerateOutcome& outcome, v1::GenerateSummary& out) {
   out.set_finish_reason(ToProto(outcome.finish));
   out.set_prompt_tokens(outcome.prompt_tokens);

@@ -16,6 +16,7 @@ absl::StatusOr<ScoreInput> FromProto(const v1::ScoreRequest& request);
 
 // `with_logprobs`: the request asked for them. Moves out of `delta`.
 void ToProto(GenerateDelta& delta, bool with_logprobs, v1::GenerateResponse& out);
+void ToProto(const GenerateStart& start, v1::GenerateStart& out);
 void ToProto(const GenerateOutcome& outcome, v1::GenerateSummary& out);
 void ToProto(ScoreOutcome& outcome, v1::ScoreResponse& out);
 void ToProto(const ServedModel& model, v1::Model& out);
